@@ -1,0 +1,247 @@
+#include "paceline/fabric/inbox_transport.hpp"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "paceline/core/check.hpp"
+
+namespace paceline {
+namespace {
+
+constexpr std::uint64_t kDoorbellKey = ~std::uint64_t{0};
+
+// Waking a sleeper costs some 5 to 50 µs of its time, more in a virtual machine; a rank that has a core of its own
+// spins about that long first. One that shares its core only looks a few times: the peer it waits for needs the core.
+constexpr Duration kSpinOwnCore = std::chrono::microseconds(50);
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+timespec until_then(TimePoint until, TimePoint now) {
+  const auto left = std::max(Duration(0), until - now);
+  return {.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000), .tv_nsec = left.count() % 1'000'000'000};
+}
+
+}  // namespace
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+InboxTransport::InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::string backend)
+    : own_(peers[static_cast<std::size_t>(rank)].inbox), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_.valid()) throw system_error("cannot create an epoll descriptor", errno);
+  facts_ = {.rank = rank,
+            .size = static_cast<int>(peers.size()),
+            .max_payload = own_.shape().payload,
+            .cores = available_cores(),
+            .backend = std::move(backend)};
+  for (InboxPeer& peer : peers) {
+    Link link{.peer = std::move(peer)};
+    link.room_to = own_.shape().cells;
+    links_.push_back(std::move(link));
+  }
+  spin_ = facts_.size <= facts_.cores ? kSpinOwnCore : Duration(0);
+  watch(links_[static_cast<std::size_t>(rank)].peer.doorbell, kDoorbellKey);
+}
+
+void InboxTransport::watch(int descriptor, std::uint64_t key) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = key;
+  if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+    throw system_error("cannot watch a descriptor", errno);
+  }
+}
+
+void InboxTransport::unwatch(int descriptor) { epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, descriptor, nullptr); }
+
+bool InboxTransport::has_room(Link& link) {
+  if (link.sent < link.room_to) return true;
+  const Inbox& inbox = link.peer.inbox;
+  link.room_to = inbox.consumed(facts_.rank).load(std::memory_order_seq_cst) + inbox.shape().cells;
+  return link.sent < link.room_to;
+}
+
+bool InboxTransport::put(Rank to, const FrameHeader& header, const std::byte* payload) {
+  Link& link = links_[static_cast<std::size_t>(to)];
+  CHECK(header.bytes <= facts_.max_payload, "a frame's payload fits into a cell");
+  if (link.presence != Presence::here) return true;
+  if (!has_room(link)) {
+    link.refused = true;
+    return false;
+  }
+  link.refused = false;
+  Cell& cell = link.peer.inbox.cell(facts_.rank, link.sent);
+  cell.header = header;
+  if (header.bytes > 0) {
+    const bool in_header = header.kind == FrameKind::eager && header.bytes <= kInlinePayload;
+    std::memcpy(in_header ? reinterpret_cast<std::byte*>(&cell.header.message) : Inbox::payload(cell), payload,
+                header.bytes);
+  }
+  cell.stamp.store(++link.sent, std::memory_order_seq_cst);  // see Note [Waking a sleeper]
+  ring_if_asleep(link);
+  return true;
+}
+
+void InboxTransport::ring_if_asleep(const Link& link) const {
+  if (link.peer.inbox.control().asleep.load(std::memory_order_seq_cst) == 0) return;
+  eventfd_write(link.peer.doorbell, 1);  // a failure means that the counter is full: the doorbell is ringing already
+}
+
+bool InboxTransport::poll(TransportSink& sink) {
+  bool any = false;
+  for (Rank from = 0; from < facts_.size; ++from) {
+    Link& link = links_[static_cast<std::size_t>(from)];
+    if (link.presence != Presence::gone) any |= drain(from, link, sink);
+    if (link.refused && has_room(link)) any = true;
+  }
+  const std::uint64_t alerts = own_.control().alerts.load(std::memory_order_seq_cst);
+  if (alerts != alerts_seen_) {
+    alerts_seen_ = alerts;
+    note_closed_peers();
+    sink.on_alert();
+    any = true;
+  }
+  if (leaving_ > 0) any |= report_departures(sink);
+  return any;
+}
+
+void InboxTransport::note_closed_peers() {
+  for (Rank peer = 0; peer < facts_.size; ++peer) {
+    const Link& link = links_[static_cast<std::size_t>(peer)];
+    if (peer == facts_.rank || link.presence != Presence::here) continue;
+    if (link.peer.inbox.control().closed.load(std::memory_order_acquire) != 0) note_departure(peer, Departure::closed);
+  }
+}
+
+bool InboxTransport::drain(Rank from, Link& link, TransportSink& sink) {
+  const std::uint64_t start = link.received;
+  // At most one lap at a time, so that one busy peer does not keep the others waiting.
+  while (link.received - start < own_.shape().cells) {
+    Cell& cell = own_.cell(from, link.received);
+    if (cell.stamp.load(std::memory_order_seq_cst) != link.received + 1) break;
+    // A copy: the header is checked, and must not change under the checker. The payload is only data.
+    const FrameHeader header = cell.header;
+    const std::size_t bytes = std::min<std::size_t>(header.bytes, facts_.max_payload);
+    const bool in_header = header.kind == FrameKind::eager && bytes <= kInlinePayload;
+    const std::byte* payload =
+        in_header ? reinterpret_cast<const std::byte*>(&header.message) : Inbox::payload(cell);
+    sink.on_frame(from, header, {payload, bytes});
+    ++link.received;
+    if (!in_header) own_.consumed(from).store(link.received, std::memory_order_release);
+  }
+  if (link.received == start) return false;
+  own_.consumed(from).store(link.received, std::memory_order_seq_cst);
+  ring_if_asleep(link);
+  return true;
+}
+
+bool InboxTransport::report_departures(TransportSink& sink) {
+  bool any = false;
+  for (Rank peer = 0; peer < facts_.size; ++peer) {
+    Link& link = links_[static_cast<std::size_t>(peer)];
+    if (link.presence != Presence::leaving) continue;
+    while (drain(peer, link, sink)) {
+    }
+    link.presence = Presence::gone;
+    --leaving_;
+    any = true;
+    sink.on_departure(peer, link.how);
+  }
+  return any;
+}
+
+void InboxTransport::note_departure(Rank peer, Departure how) {
+  Link& link = links_[static_cast<std::size_t>(peer)];
+  if (link.presence != Presence::here) return;
+  link.presence = Presence::leaving;
+  link.how = link.peer.inbox.control().closed.load(std::memory_order_acquire) != 0 ? Departure::closed : how;
+  link.refused = false;
+  ++leaving_;
+}
+
+bool InboxTransport::something_to_do() const {
+  if (leaving_ > 0 || own_.control().alerts.load(std::memory_order_seq_cst) != alerts_seen_) return true;
+  for (Rank peer = 0; peer < facts_.size; ++peer) {
+    const Link& link = links_[static_cast<std::size_t>(peer)];
+    if (link.presence == Presence::gone) continue;
+    if (own_.cell(peer, link.received).stamp.load(std::memory_order_seq_cst) == link.received + 1) return true;
+    if (!link.refused) continue;
+    const std::uint64_t consumed = link.peer.inbox.consumed(facts_.rank).load(std::memory_order_seq_cst);
+    if (link.sent < consumed + link.peer.inbox.shape().cells) return true;
+  }
+  return false;
+}
+
+void InboxTransport::wait(TimePoint until) {
+  if (something_to_do()) return;
+  if (spin_ > Duration(0)) {
+    const TimePoint stop = std::min(until, clock_.now() + spin_);
+    do {
+      for (int look = 0; look < 16; ++look) {
+        if (something_to_do()) return;
+        pause_briefly();
+      }
+    } while (clock_.now() < stop);
+  } else {
+    sched_yield();
+    if (something_to_do()) return;
+  }
+  sleep(until);
+}
+
+void InboxTransport::sleep(TimePoint until) {
+  own_.control().asleep.store(1, std::memory_order_seq_cst);  // see Note [Waking a sleeper]
+  if (!something_to_do()) {
+    epoll_event events[16];
+    const timespec span = until == kNever ? timespec{} : until_then(until, clock_.now());
+    const int ready = epoll_pwait2(epoll_.number(), events, 16, until == kNever ? nullptr : &span, nullptr);
+    for (int i = 0; i < ready; ++i) {
+      if (events[i].data.u64 != kDoorbellKey) {
+        on_ready(events[i].data.u64);
+        continue;
+      }
+      eventfd_t ignored;
+      eventfd_read(links_[static_cast<std::size_t>(facts_.rank)].peer.doorbell, &ignored);
+    }
+  }
+  own_.control().asleep.store(0, std::memory_order_relaxed);
+}
+
+void InboxTransport::publish(std::size_t slot, const BoardRecord& record, Wake wake) {
+  own_.publish(slot, record);
+  if (wake == Wake::yes) alert_peers();
+}
+
+void InboxTransport::alert_peers() const {
+  for (Rank peer = 0; peer < facts_.size; ++peer) {
+    const Link& link = links_[static_cast<std::size_t>(peer)];
+    if (peer == facts_.rank || link.presence != Presence::here) continue;
+    link.peer.inbox.control().alerts.fetch_add(1, std::memory_order_seq_cst);
+    ring_if_asleep(link);
+  }
+}
+
+std::optional<BoardRecord> InboxTransport::read_board(Rank peer, std::size_t slot) const {
+  return links_[static_cast<std::size_t>(peer)].peer.inbox.read(slot);
+}
+
+void InboxTransport::close() {
+  own_.control().closed.store(1, std::memory_order_seq_cst);
+  alert_peers();
+}
+
+}  // namespace paceline
