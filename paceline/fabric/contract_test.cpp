@@ -9,6 +9,7 @@
 #include "paceline/fabric/run_ranks.hpp"
 #include "paceline/fabric/shm/run_processes.hpp"
 #include "paceline/fabric/shm/shm.hpp"
+#include "paceline/fabric/sim/run_sim.hpp"
 
 namespace paceline {
 namespace {
@@ -33,13 +34,24 @@ struct ShmProcesses {
   }
 };
 
+// Links of few frames and a jittery network, so that every wait for room and every overtaking happens; all seeds replay.
+struct Sim {
+  static void run(int n, const std::function<void(Endpoint&)>& body) {
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+      const SimReport report = run_sim({.ranks = n, .seed = seed, .faults = Faults::random_delays(seed, n)}, body);
+      if (!report.ok()) std::fputs(report.describe().c_str(), stderr);
+      report.rethrow();
+    }
+  }
+};
+
 template <class Backend>
 class Contract : public testing::Test {};
 
 #if defined(__SANITIZE_THREAD__)
-using Backends = testing::Types<Threads, ShmThreads>;  // tsan does not follow a fork
+using Backends = testing::Types<Threads, ShmThreads, Sim>;  // tsan does not follow a fork
 #else
-using Backends = testing::Types<Threads, ShmThreads, ShmProcesses>;
+using Backends = testing::Types<Threads, ShmThreads, Sim, ShmProcesses>;
 #endif
 TYPED_TEST_SUITE(Contract, Backends);
 

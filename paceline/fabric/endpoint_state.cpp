@@ -43,9 +43,8 @@ Error Endpoint::State::departure(Rank peer) const {
 Operation* Endpoint::State::send(Rank to, Tag tag, std::span<const std::byte> bytes, std::uint64_t fingerprint) {
   CHECK(to >= 0 && to < facts.size, "a message goes to a rank of the job");
   Peer& peer = peer_of(to);
-  if (to != facts.rank && peer.queued.empty() && !peer.departed && try_eager(to, peer, tag, bytes, fingerprint)) {
-    return nullptr;
-  }
+  const bool at_once = to != facts.rank && peer.queued.empty() && !peer.departed && may_be_eager(peer, bytes.size());
+  if (at_once && put_eager(to, peer, tag, bytes, fingerprint)) return nullptr;
   Operation* operation = operations_.take();
   operation->kind = Operation::Kind::send;
   operation->peer = to;
@@ -64,9 +63,13 @@ Operation* Endpoint::State::send(Rank to, Tag tag, std::span<const std::byte> by
   return operation;
 }
 
-bool Endpoint::State::try_eager(Rank to, Peer& peer, const Tag& tag, std::span<const std::byte> bytes,
+bool Endpoint::State::may_be_eager(const Peer& peer, std::size_t bytes) const {
+  return bytes <= facts.max_payload && peer.credit >= eager_cost(bytes);
+}
+
+// False when the link has no room now.
+bool Endpoint::State::put_eager(Rank to, Peer& peer, const Tag& tag, std::span<const std::byte> bytes,
                                 std::uint64_t fingerprint) {
-  if (bytes.size() > facts.max_payload || peer.credit < eager_cost(bytes.size())) return false;
   const FrameHeader header{.kind = FrameKind::eager,
                            .bytes = static_cast<std::uint32_t>(bytes.size()),
                            .context = tag.context,
@@ -81,7 +84,9 @@ bool Endpoint::State::try_eager(Rank to, Peer& peer, const Tag& tag, std::span<c
 }
 
 bool Endpoint::State::announce(Rank to, Peer& peer, Operation* operation) {
-  if (try_eager(to, peer, operation->tag, {operation->source, operation->total}, operation->fingerprint)) {
+  if (may_be_eager(peer, operation->total)) {
+    // Never a request for want of room alone: a small message must not come to depend on its receiver.
+    if (!put_eager(to, peer, operation->tag, {operation->source, operation->total}, operation->fingerprint)) return false;
     operation->moved = operation->total;
     operation->phase = Operation::Phase::complete;
     return true;

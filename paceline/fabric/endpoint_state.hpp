@@ -66,7 +66,8 @@ class Endpoint::State final : public TransportSink {
   Peer& peer_of(Rank rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
   // Outgoing.
-  bool try_eager(Rank to, Peer& peer, const Tag& tag, std::span<const std::byte> bytes, std::uint64_t fingerprint);
+  bool may_be_eager(const Peer& peer, std::size_t bytes) const;
+  bool put_eager(Rank to, Peer& peer, const Tag& tag, std::span<const std::byte> bytes, std::uint64_t fingerprint);
   bool announce(Rank to, Peer& peer, Operation* operation);
   bool stream(Rank to, Operation* operation);
   bool flush(Rank to, Peer& peer);

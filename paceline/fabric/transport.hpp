@@ -109,7 +109,8 @@ class Transport {
     int size = 1;
     std::size_t max_payload = 0;  // of one frame
     int cores = 1;                // shared by the ranks of this host
-    std::string backend;          // "thread", "shm", "sim"
+    bool mapped_memory = true;    // peers' regions can be mapped
+    std::string backend = {};     // "thread", "shm", "sim"
   };
   virtual const Facts& facts() const = 0;
   virtual const Identity& identity(Rank peer) const = 0;

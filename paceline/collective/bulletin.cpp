@@ -1,0 +1,86 @@
+#include "paceline/collective/bulletin.hpp"
+
+#include <algorithm>
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kOperationSlots = 8;
+constexpr std::size_t kNoticeSlot = 8;
+constexpr std::size_t kVoteSlot = 9;
+
+constexpr std::uint64_t pair_of(Rank a, Rank b) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+}
+
+}  // namespace
+
+std::size_t Bulletin::enter(const Posted& posted) {
+  const std::size_t number = entered_++;
+  endpoint_.publish(number % kOperationSlots, to_record(posted), Wake::no);
+  return number;
+}
+
+void Bulletin::leave(std::size_t number, Posted posted, TimePoint when) {
+  if (entered_ - number > kOperationSlots) return;  // overwritten by later ones
+  posted.left = when;
+  endpoint_.publish(number % kOperationSlots, to_record(posted), Wake::no);
+}
+
+std::vector<Posted> Bulletin::recent(Rank peer) const {
+  std::vector<Posted> found;
+  for (std::size_t slot = 0; slot < kOperationSlots; ++slot) {
+    if (const auto record = endpoint_.read_board(peer, slot)) found.push_back(from_record(*record));
+  }
+  std::sort(found.begin(), found.end(), [](const Posted& a, const Posted& b) {
+    return std::pair(a.entered, a.descriptor.sequence) > std::pair(b.entered, b.descriptor.sequence);
+  });
+  return found;
+}
+
+void Bulletin::give_notice(const Notice& notice) {
+  BoardRecord record{};
+  record[0] = notice.context;
+  record[1] = notice.sequence;
+  record[2] = static_cast<std::uint64_t>(notice.code);
+  record[3] = pair_of(notice.culprit, notice.reporter);
+  pack(notice.reporters, &record[4]);
+  pack(notice.culprits, &record[8]);
+  endpoint_.publish(kNoticeSlot, record, Wake::yes);
+}
+
+std::optional<Notice> Bulletin::notice_of(Rank peer) const {
+  const auto record = endpoint_.read_board(peer, kNoticeSlot);
+  if (!record) return std::nullopt;
+  Notice notice;
+  notice.context = (*record)[0];
+  notice.sequence = (*record)[1];
+  notice.code = static_cast<Code>(std::min<std::uint64_t>((*record)[2], static_cast<std::uint64_t>(Code::refused)));
+  notice.culprit = static_cast<Rank>((*record)[3] >> 32);
+  notice.reporter = static_cast<Rank>((*record)[3] & 0xffffffff);
+  if (notice.culprit >= endpoint_.size() || notice.reporter >= endpoint_.size()) return std::nullopt;
+  notice.reporters = unpack(&(*record)[4]);
+  notice.culprits = unpack(&(*record)[8]);
+  notice.reporters.sequence = notice.culprits.sequence = notice.sequence;
+  return notice;
+}
+
+void Bulletin::vote(const Vote& vote) {
+  BoardRecord record{};
+  record[0] = vote.context;
+  record[1] = vote.committed ? 1 : 0;
+  for (std::size_t i = 0; i < vote.alive.size(); ++i) {
+    if (vote.alive[i]) record[2 + i / 64] |= std::uint64_t{1} << (i % 64);
+  }
+  endpoint_.publish(kVoteSlot, record, Wake::yes);
+}
+
+std::optional<Vote> Bulletin::vote_of(Rank peer, std::size_t members) const {
+  const auto record = endpoint_.read_board(peer, kVoteSlot);
+  if (!record) return std::nullopt;
+  Vote vote{.context = (*record)[0], .committed = (*record)[1] != 0, .alive = std::vector<bool>(members)};
+  for (std::size_t i = 0; i < members; ++i) vote.alive[i] = ((*record)[2 + i / 64] >> (i % 64) & 1) != 0;
+  return vote;
+}
+
+}  // namespace paceline

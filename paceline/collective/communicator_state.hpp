@@ -1,0 +1,80 @@
+// The inside of a Communicator: keeps the operations under way moving, notices what goes wrong, and tells the others.
+//
+// Note [How a failure spreads]. Whoever sees one first (a message of another operation, a peer that is gone, a deadline,
+// a dropped handle) breaks its Communicator and puts a Notice on its board, waking the others, who find it there and
+// break theirs. Ranks that wait for each other without any message passing between them look at each other's boards
+// after kFirstLook, and find that they are in different operations. So no wait lasts for ever unless a rank is merely
+// late, and of that the user is warned.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/collective/bulletin.hpp"
+#include "paceline/collective/communicator.hpp"
+#include "paceline/collective/planner.hpp"
+#include "paceline/collective/run.hpp"
+
+namespace paceline {
+
+// One operation under way, or ended and not yet let go by its Handle.
+struct Flight {
+  Run run;
+  Posted posted;
+  std::size_t bulletin_number = 0;
+  std::optional<Error> error;
+  bool active = false;
+  bool warned = false;
+  Schedule own_schedule;  // of an operation whose schedule is not the planner's
+};
+
+class CommunicatorState {
+ public:
+  CommunicatorState(Endpoint& endpoint, Group group, CommunicatorOptions options, std::shared_ptr<Bulletin> bulletin);
+  ~CommunicatorState();
+
+  // Throws if the Communicator is broken.
+  void check_usable() const;
+  OpDescriptor describe(Collective op, const CollectiveOptions& options);
+  Flight* take_flight();
+  Handle launch(Flight* flight, Request request, const CollectiveOptions& options);
+
+  bool step();  // true if anything moved
+  bool test(Flight* flight);
+  void wait(Flight* flight);
+  void let_go(Flight* flight);
+
+  Group agree_on_survivors(TimePoint deadline);
+
+  Endpoint& endpoint;
+  const Group group;
+  const CommunicatorOptions options;
+  const std::shared_ptr<Bulletin> bulletin;  // shared: one board per Endpoint, several Communicators on it
+  const int self;
+  Planner planner;
+  std::uint64_t sequence = 0;
+  std::uint64_t splits = 0;
+
+ private:
+  void advance(Flight& flight);
+  void finish(Flight& flight);
+  void read_notices();
+  void look_around(Flight& flight);
+  void fail(const Flight& flight, const Error& error);
+  void break_with(const Notice& notice);
+  Error error_for(const Notice& notice, const OpDescriptor& mine) const;
+  std::string last_seen(Rank peer) const;
+  void warn_late(Flight& flight, const std::vector<Rank>& missing);
+  std::optional<Posted> peers_version(Rank peer, const OpDescriptor& mine) const;
+  bool has_reached(Rank peer, const OpDescriptor& mine) const;
+
+  std::vector<std::unique_ptr<Flight>> all_;
+  std::vector<Flight*> free_;
+  std::vector<Flight*> active_;  // in the order of their start
+  std::optional<Notice> broken_;
+  std::uint64_t alerts_seen_ = 0;
+};
+
+}  // namespace paceline

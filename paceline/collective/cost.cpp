@@ -1,0 +1,137 @@
+#include "paceline/collective/cost.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "paceline/core/error.hpp"
+
+namespace paceline {
+namespace {
+
+constexpr double kModelSegment = 512 << 10;
+
+// All ranks' schedules against each other, a long vector in up to 16 segments one after the other. A message leaves when its
+// send is reached; a receive waits for it.
+class ModelRun {
+ public:
+  ModelRun(const CostModel& model, const Crowd& crowd, double bytes, const std::function<Schedule(int)>& schedule_of)
+      : model_(model), ranks_(crowd.ranks) {
+    const double share = std::max(1.0, static_cast<double>(crowd.ranks) / crowd.cores);
+    work_ = share;
+    alpha_ = model.alpha + (share > 1 ? model.switch_cost : 0);
+    for (int rank = 0; rank < ranks_; ++rank) schedules_.push_back(schedule_of(rank));
+    const bool whole = schedules_.front().uses_mapped_memory();
+    segments_ = whole ? 1 : static_cast<std::size_t>(std::clamp(bytes / kModelSegment, 1.0, 16.0));
+    bytes_ = bytes / static_cast<double>(segments_);
+    at_.assign(static_cast<std::size_t>(ranks_), 0);
+    now_.assign(static_cast<std::size_t>(ranks_), 0);
+  }
+
+  double finish_time() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int rank = 0; rank < ranks_; ++rank) {
+        while (step(rank)) moved = true;
+      }
+      moved |= release_meeting();
+    }
+    return *std::max_element(now_.begin(), now_.end());
+  }
+
+ private:
+  double part(const Schedule& schedule, const Blocks& blocks) const { return bytes_ * blocks.count / schedule.blocks; }
+
+  bool finished(std::size_t rank) const { return at_[rank] == schedules_[rank].steps.size() * segments_; }
+
+  bool step(int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const Schedule& schedule = schedules_[r];
+    if (finished(r)) return false;
+    const Step& step = schedule.steps[at_[r] % schedule.steps.size()];
+    const double amount = part(schedule, step.what);
+    switch (step.action) {
+      case Action::meet: return false;
+      case Action::send:
+        now_[r] += work_ * model_.beta * amount / 2;  // copied in here, copied out there
+        wire_[{rank, step.peer}].push_back(now_[r] + alpha_);
+        break;
+      case Action::receive:
+      case Action::reduce: {
+        auto& queue = wire_[{step.peer, rank}];
+        if (queue.empty()) return false;
+        now_[r] = std::max(now_[r], queue.front()) + work_ * model_.beta * amount / 2;
+        queue.pop_front();
+        if (step.action == Action::reduce) now_[r] += work_ * model_.gamma * amount;
+        break;
+      }
+      case Action::add: now_[r] += work_ * model_.gamma * amount; break;
+      case Action::fold: now_[r] += work_ * model_.gamma * amount * ranks_; break;
+      case Action::direct: now_[r] += work_ * model_.direct * amount * ranks_; break;
+      case Action::move:
+      case Action::finish:
+      case Action::pull: now_[r] += work_ * model_.gamma * amount; break;
+    }
+    ++at_[r];
+    return true;
+  }
+
+  // When every rank stands at a meeting, or is done, all go on from the time of the last one.
+  bool release_meeting() {
+    bool any = false;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (!finished(r) && schedules_[r].steps[at_[r]].action != Action::meet) return false;
+      any |= !finished(r);
+    }
+    if (!any) return false;
+    const double last = *std::max_element(now_.begin(), now_.end());
+    for (std::size_t r = 0; r < now_.size(); ++r) {
+      if (finished(r)) continue;
+      ++at_[r];
+      now_[r] = last + alpha_ + model_.alpha * (ranks_ - 1);
+    }
+    return true;
+  }
+
+  const CostModel& model_;
+  const int ranks_;
+  std::size_t segments_ = 1;
+  double bytes_ = 0;  // of a segment
+  double work_ = 1;
+  double alpha_ = 0;
+  std::vector<Schedule> schedules_;
+  std::vector<std::size_t> at_;
+  std::vector<double> now_;
+  std::map<std::pair<int, int>, std::deque<double>> wire_;
+};
+
+}  // namespace
+
+double price(const CostModel& model, const Crowd& crowd, double bytes, const std::function<Schedule(int)>& schedule_of) {
+  return ModelRun(model, crowd, bytes, schedule_of).finish_time();
+}
+
+std::string CostModel::text() const {
+  return fmt::format("alpha={:g},beta={:g},gamma={:g},direct={:g},switch={:g}", alpha, beta, gamma, direct, switch_cost);
+}
+
+CostModel CostModel::parse(const std::string& text) {
+  CostModel m;
+  int used = 0;
+  const int fields = std::sscanf(text.c_str(), "alpha=%lg,beta=%lg,gamma=%lg,direct=%lg,switch=%lg%n", &m.alpha, &m.beta,
+                                 &m.gamma, &m.direct, &m.switch_cost, &used);
+  const bool whole = fields == 5 && used == static_cast<int>(text.size());
+  const auto good = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (!whole || !good(m.alpha) || !good(m.beta) || !good(m.gamma) || !good(m.direct) || !good(m.switch_cost)) {
+    throw Error(Code::invalid, "cost model '" + text + "' is not of the form alpha=S,beta=S,gamma=S,direct=S,switch=S with seconds S");
+  }
+  return m;
+}
+
+}  // namespace paceline

@@ -1,0 +1,42 @@
+// Layout: where the numbered blocks of a schedule lie in memory. A long operation is cut into segments, each of which
+// runs through the whole schedule by itself, so that what is being worked on stays in the caches and links never idle.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "paceline/collective/schedule.hpp"
+
+namespace paceline {
+
+struct Extent {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+class Layout {
+ public:
+  Layout() = default;
+  // One vector, the output, cut into segments and each segment evenly into blocks, on cache-line boundaries.
+  static Layout of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes);
+  // Given blocks, each cut into segments; a block that is shorter than others has empty last segments.
+  static Layout of_blocks(std::vector<Extent> input, std::vector<Extent> output, std::size_t segment_bytes);
+
+  std::size_t segments() const { return segments_; }
+  Extent find(const Blocks& blocks, std::size_t segment) const;
+  // Of one copy of the output in scratch.
+  std::size_t scratch_stride() const { return segment_bytes_; }
+
+ private:
+  Extent find_in_vector(const Blocks& blocks, std::size_t segment) const;
+
+  bool vector_ = true;
+  std::size_t bytes_ = 0;
+  int blocks_ = 1;
+  std::size_t segment_bytes_ = 0;
+  std::size_t segments_ = 1;
+  std::vector<Extent> input_;
+  std::vector<Extent> output_;
+};
+
+}  // namespace paceline

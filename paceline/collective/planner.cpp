@@ -1,0 +1,139 @@
+#include "paceline/collective/planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "paceline/collective/schedules.hpp"
+#include "paceline/core/check.hpp"
+#include "paceline/core/error.hpp"
+
+namespace paceline {
+namespace {
+
+bool needs_mapping(Algorithm algorithm) { return algorithm == Algorithm::shm; }
+
+// naive and star are there to be compared with, ordered and hierarchical to be asked for: none of them is the cheapest
+// on one host.
+bool is_candidate(Collective op, Algorithm algorithm) {
+  if (op != Collective::allreduce) return true;
+  return algorithm != Algorithm::naive && algorithm != Algorithm::star && algorithm != Algorithm::ordered &&
+         algorithm != Algorithm::hierarchical;
+}
+
+}  // namespace
+
+const std::vector<Algorithm>& algorithms_of(Collective op) {
+  using A = Algorithm;
+  static const std::vector<A> allreduce = {A::shm,  A::ring, A::butterfly, A::halving_doubling, A::tree,
+                                           A::star, A::ordered, A::naive,  A::hierarchical};
+  static const std::vector<A> allgather = {A::shm, A::pairwise, A::ring};
+  static const std::vector<A> broadcast = {A::shm, A::chain, A::tree, A::star};
+  static const std::vector<A> reduce = {A::tree, A::star};
+  static const std::vector<A> pairwise = {A::pairwise};
+  static const std::vector<A> star = {A::star};
+  static const std::vector<A> barrier = {A::dissemination};
+  switch (op) {
+    case Collective::allreduce: return allreduce;
+    case Collective::allgather: return allgather;
+    case Collective::broadcast: return broadcast;
+    case Collective::reduce: return reduce;
+    case Collective::gather:
+    case Collective::scatter: return star;
+    case Collective::barrier: return barrier;
+    case Collective::allgatherv:
+    case Collective::reduce_scatter:
+    case Collective::alltoall:
+    case Collective::alltoallv:
+    case Collective::neighbour_exchange: return pairwise;
+  }
+  return pairwise;
+}
+
+Algorithm Planner::resolve(Collective op, Algorithm asked, std::size_t bytes) {
+  const auto& known = algorithms_of(op);
+  if (asked == Algorithm::automatic) return cheapest(op, bytes, facts_.mapped_memory);
+  if (std::find(known.begin(), known.end(), asked) == known.end()) {
+    std::string names;
+    for (const Algorithm algorithm : known) names += fmt::format("{}{}", names.empty() ? "" : ", ", name(algorithm));
+    throw Error(Code::invalid, fmt::format("{} has no algorithm '{}'; it has {}", name(op), name(asked), names));
+  }
+  if (needs_mapping(asked) && !facts_.mapped_memory) {
+    throw Error(Code::invalid, fmt::format("the {} algorithm needs all ranks on one host", name(asked)));
+  }
+  return asked;
+}
+
+Algorithm Planner::without_mapping(Collective op, std::size_t bytes) { return cheapest(op, bytes, false); }
+
+Algorithm Planner::cheapest(Collective op, std::size_t bytes, bool mapped) {
+  const int size_class = static_cast<int>(std::bit_width(bytes));
+  const auto key = std::tuple(op, size_class, mapped);
+  if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
+  Algorithm best = Algorithm::automatic;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Algorithm algorithm : algorithms_of(op)) {
+    if (!is_candidate(op, algorithm) || (needs_mapping(algorithm) && !mapped)) continue;
+    const auto schedule_of_rank = [&](int index) { return schedule_of(op, algorithm, 0, index); };
+    // Priced at the class's upper end for every size in it, so that the choice is one per class.
+    const double cost = price(facts_.cost, {facts_.ranks, facts_.cores}, std::ldexp(1.0, size_class), schedule_of_rank);
+    if (cost < least) {
+      least = cost;
+      best = algorithm;
+    }
+  }
+  choices_.emplace(key, best);
+  return best;
+}
+
+const Schedule& Planner::schedule(Collective op, Algorithm algorithm, int root) {
+  const auto key = std::tuple(op, algorithm, root);
+  const auto found = schedules_.find(key);
+  if (found != schedules_.end()) return found->second;
+  return schedules_.emplace(key, link_steps(schedule_of(op, algorithm, root, facts_.index), facts_.ranks)).first->second;
+}
+
+Schedule Planner::schedule_of(Collective op, Algorithm algorithm, int root, int index) const {
+  namespace s = schedules;
+  const int n = facts_.ranks;
+  switch (op) {
+    case Collective::allreduce:
+      switch (algorithm) {
+        case Algorithm::naive: return s::naive(n, index);
+        case Algorithm::ring: return s::ring(n, index);
+        case Algorithm::butterfly: return s::butterfly(n, index);
+        case Algorithm::halving_doubling: return s::halving_doubling(n, index);
+        case Algorithm::tree: return s::tree(n, index);
+        case Algorithm::star: return s::star(n, index);
+        case Algorithm::ordered: return s::ordered(n, index);
+        case Algorithm::hierarchical: {
+          const int width = facts_.team_width > 0 ? facts_.team_width : static_cast<int>(std::lround(std::sqrt(n)));
+          return s::hierarchical(s::consecutive_teams(n, width), index);
+        }
+        default: return s::shm(n, index);
+      }
+    case Collective::reduce_scatter: return s::pairwise_reduce_scatter(n, index);
+    case Collective::allgather:
+      if (algorithm == Algorithm::shm) return s::shm_allgather(n, index);
+      return algorithm == Algorithm::ring ? s::ring_allgather(n, index) : s::pairwise_allgather(n, index);
+    case Collective::allgatherv: return s::pairwise_allgather(n, index);
+    case Collective::broadcast:
+      if (algorithm == Algorithm::shm) return s::shm_broadcast(n, index, root);
+      if (algorithm == Algorithm::chain) return s::chain_broadcast(n, index, root);
+      return algorithm == Algorithm::star ? s::star_broadcast(n, index, root) : s::tree_broadcast(n, index, root);
+    case Collective::reduce:
+      return algorithm == Algorithm::star ? s::star_reduce(n, index, root) : s::tree_reduce(n, index, root);
+    case Collective::gather: return s::star_gather(n, index, root);
+    case Collective::scatter: return s::star_scatter(n, index, root);
+    case Collective::alltoall:
+    case Collective::alltoallv: return s::pairwise_alltoall(n, index);
+    case Collective::barrier: return s::dissemination_barrier(n, index);
+    case Collective::neighbour_exchange: break;
+  }
+  CHECK(false, "a neighbour exchange brings its own schedule");
+}
+
+}  // namespace paceline

@@ -1,0 +1,48 @@
+// Planner: which schedule an operation takes, by what was asked for or by the cost model, and the schedules themselves, made
+// once per group. Depends only on what all ranks know alike, so that all choose alike.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <tuple>
+
+#include "paceline/collective/cost.hpp"
+#include "paceline/collective/descriptor.hpp"
+#include "paceline/collective/schedule.hpp"
+
+namespace paceline {
+
+struct PlannerFacts {
+  int ranks = 1;
+  int index = 0;
+  int cores = 1;
+  bool mapped_memory = false;
+  int team_width = 0;
+  CostModel cost = {};
+};
+
+class Planner {
+ public:
+  explicit Planner(const PlannerFacts& facts) : facts_(facts) {}
+
+  // `automatic` resolved for this operation and size. Throws Error{invalid} for an algorithm that the operation does
+  // not have, naming those it has.
+  Algorithm resolve(Collective op, Algorithm asked, std::size_t bytes);
+  // The algorithm to fall back to from one that needs mapped memory.
+  Algorithm without_mapping(Collective op, std::size_t bytes);
+  const Schedule& schedule(Collective op, Algorithm algorithm, int root);
+  // What any rank of the group does; without waits.
+  Schedule schedule_of(Collective op, Algorithm algorithm, int root, int index) const;
+
+ private:
+  Algorithm cheapest(Collective op, std::size_t bytes, bool mapped);
+
+  const PlannerFacts facts_;
+  std::map<std::tuple<Collective, int, bool>, Algorithm> choices_;  // by log2 of the bytes
+  std::map<std::tuple<Collective, Algorithm, int>, Schedule> schedules_;
+};
+
+// The algorithms an operation has, the automatic candidates first.
+const std::vector<Algorithm>& algorithms_of(Collective op);
+
+}  // namespace paceline

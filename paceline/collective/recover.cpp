@@ -1,0 +1,65 @@
+// How the members that are left after a failure agree on who they are.
+//
+// Each puts up its vote: the set of members it believes alive. When all members of my set have voted for the same set, I
+// commit it; when anybody whom I believe alive has committed a set, I commit that one too. A death changes my vote, which
+// is put up anew. Two ranks cannot commit different sets: whoever commits S has seen every member of S vote for S; a rank
+// that voted otherwise later believes some member dead, and before it can commit another set it must see that set's
+// votes from ranks that have already committed S, which it does not, so it follows them. The death of a committer that
+// nobody else has seen commit changes nothing that anybody could notice. This needs what the fabric gives on one host: no
+// live rank is ever taken for dead.
+#include <algorithm>
+#include <utility>
+
+#include "paceline/collective/communicator_state.hpp"
+
+namespace paceline {
+namespace {
+
+std::vector<Rank> members_of(const Group& group, const std::vector<bool>& alive) {
+  std::vector<Rank> ranks;
+  for (int index = 0; index < group.size(); ++index) {
+    if (alive[static_cast<std::size_t>(index)]) ranks.push_back(group.at(index));
+  }
+  return ranks;
+}
+
+// Nobody I believe alive votes otherwise, or somebody has committed already: the set to commit.
+std::optional<std::vector<bool>> decision(const Endpoint& endpoint, const Bulletin& bulletin, const Group& group,
+                                          const std::vector<bool>& alive) {
+  bool unanimous = true;
+  for (int index = 0; index < group.size(); ++index) {
+    const Rank peer = group.at(index);
+    if (!alive[static_cast<std::size_t>(index)] || peer == endpoint.rank()) continue;
+    const auto vote = bulletin.vote_of(peer, alive.size());
+    const bool here = vote && vote->context == group.context();
+    if (here && vote->committed) return vote->alive;
+    unanimous &= here && vote->alive == alive;
+  }
+  return unanimous ? std::optional(alive) : std::nullopt;
+}
+
+}  // namespace
+
+Group CommunicatorState::agree_on_survivors(TimePoint deadline) {
+  if (!broken_) throw Error(Code::invalid, "recover() was called on a group that is not broken");
+  if (static_cast<std::size_t>(group.size()) > Vote::kMaxMembers) throw Error(Code::invalid, "the group is too large to recover");
+  std::vector<bool> voted;
+  for (;;) {
+    while (endpoint.progress()) {
+    }
+    std::vector<bool> alive(static_cast<std::size_t>(group.size()));
+    for (int index = 0; index < group.size(); ++index) alive[static_cast<std::size_t>(index)] = !endpoint.gone(group.at(index));
+    if (alive != voted) bulletin->vote({.context = group.context(), .committed = false, .alive = alive});
+    voted = alive;
+    if (const auto agreed = decision(endpoint, *bulletin, group, alive)) {
+      bulletin->vote({.context = group.context(), .committed = true, .alive = *agreed});
+      endpoint.retire(group.context());
+      return group.next_epoch(members_of(group, *agreed));
+    }
+    if (endpoint.clock().now() >= deadline) throw Error(Code::timeout, "not all members that are left have called recover() in time");
+    // Alerts wake us; the look once in a while is for a board that changed without one.
+    endpoint.idle(std::min(deadline, endpoint.clock().after(std::chrono::milliseconds(100))));
+  }
+}
+
+}  // namespace paceline
