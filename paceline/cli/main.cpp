@@ -1,0 +1,26 @@
+// The `paceline` program. Wires its subcommands; each lives in a file of its own.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "paceline/cli/bench_command.hpp"
+#include "paceline/cli/run_command.hpp"
+#include "paceline/core/error.hpp"
+
+int main(int argc, char** argv) {
+  CLI::App app("Distributed training of machine-learning models from C++", "paceline");
+  app.set_version_flag("--version", "paceline " PACELINE_VERSION);
+  app.require_subcommand(1);
+  int exit_code = 0;
+  paceline::add_run_command(app, exit_code);
+  paceline::add_bench_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  } catch (const paceline::Error& error) {
+    std::fprintf(stderr, "paceline: %s\n", error.what());
+    return error.code() == paceline::Code::invalid ? 2 : 1;
+  }
+  return exit_code;
+}

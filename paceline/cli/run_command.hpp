@@ -1,0 +1,11 @@
+// `paceline run -n 4 PROGRAM ARGS…`: starts a job on this machine.
+#pragma once
+
+#include <CLI/App.hpp>
+
+namespace paceline {
+
+// Adds the subcommand. When it was chosen, parsing `app` runs the job and stores its exit code.
+void add_run_command(CLI::App& app, int& exit_code);
+
+}  // namespace paceline
