@@ -5,9 +5,14 @@
 namespace paceline {
 namespace {
 
+// The board's slots: the latest operations, notices and votes, each kind overwriting its oldest. A rank can be that many
+// failures or recoveries ahead of a peer that has not looked yet: two of one group, some more if it is in several.
 constexpr std::size_t kOperationSlots = 8;
-constexpr std::size_t kNoticeSlot = 8;
-constexpr std::size_t kVoteSlot = 9;
+constexpr std::size_t kFirstNotice = 8;
+constexpr std::size_t kNoticeSlots = 4;
+constexpr std::size_t kFirstVote = 12;
+constexpr std::size_t kVoteSlots = 4;
+static_assert(kFirstVote + kVoteSlots <= kBoardSlots);
 
 constexpr std::uint64_t pair_of(Rank a, Rank b) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
@@ -46,11 +51,19 @@ void Bulletin::give_notice(const Notice& notice) {
   record[3] = pair_of(notice.culprit, notice.reporter);
   pack(notice.reporters, &record[4]);
   pack(notice.culprits, &record[8]);
-  endpoint_.publish(kNoticeSlot, record, Wake::yes);
+  endpoint_.publish(kFirstNotice + notices_++ % kNoticeSlots, record, Wake::yes);
 }
 
-std::optional<Notice> Bulletin::notice_of(Rank peer) const {
-  const auto record = endpoint_.read_board(peer, kNoticeSlot);
+std::optional<BoardRecord> Bulletin::find(Rank peer, std::size_t first, std::size_t slots, std::uint64_t context) const {
+  for (std::size_t slot = first; slot < first + slots; ++slot) {
+    const auto record = endpoint_.read_board(peer, slot);
+    if (record && (*record)[0] == context) return record;
+  }
+  return std::nullopt;
+}
+
+std::optional<Notice> Bulletin::notice_of(Rank peer, std::uint64_t context) const {
+  const auto record = find(peer, kFirstNotice, kNoticeSlots, context);
   if (!record) return std::nullopt;
   Notice notice;
   notice.context = (*record)[0];
@@ -58,7 +71,7 @@ std::optional<Notice> Bulletin::notice_of(Rank peer) const {
   notice.code = static_cast<Code>(std::min<std::uint64_t>((*record)[2], static_cast<std::uint64_t>(Code::refused)));
   notice.culprit = static_cast<Rank>((*record)[3] >> 32);
   notice.reporter = static_cast<Rank>((*record)[3] & 0xffffffff);
-  if (notice.culprit >= endpoint_.size() || notice.reporter >= endpoint_.size()) return std::nullopt;
+  if (notice.culprit >= endpoint_.size() || notice.reporter < 0 || notice.reporter >= endpoint_.size()) return std::nullopt;
   notice.reporters = unpack(&(*record)[4]);
   notice.culprits = unpack(&(*record)[8]);
   notice.reporters.sequence = notice.culprits.sequence = notice.sequence;
@@ -72,11 +85,13 @@ void Bulletin::vote(const Vote& vote) {
   for (std::size_t i = 0; i < vote.alive.size(); ++i) {
     if (vote.alive[i]) record[2 + i / 64] |= std::uint64_t{1} << (i % 64);
   }
-  endpoint_.publish(kVoteSlot, record, Wake::yes);
+  if (vote.context != last_vote_) ++votes_;  // a later vote in the same recovery replaces the earlier one
+  last_vote_ = vote.context;
+  endpoint_.publish(kFirstVote + votes_ % kVoteSlots, record, Wake::yes);
 }
 
-std::optional<Vote> Bulletin::vote_of(Rank peer, std::size_t members) const {
-  const auto record = endpoint_.read_board(peer, kVoteSlot);
+std::optional<Vote> Bulletin::vote_of(Rank peer, std::uint64_t context, std::size_t members) const {
+  const auto record = find(peer, kFirstVote, kVoteSlots, context);
   if (!record) return std::nullopt;
   Vote vote{.context = (*record)[0], .committed = (*record)[1] != 0, .alive = std::vector<bool>(members)};
   for (std::size_t i = 0; i < members; ++i) vote.alive[i] = ((*record)[2 + i / 64] >> (i % 64) & 1) != 0;

@@ -1,6 +1,6 @@
 // Bulletin: what a rank tells its peers about itself on its board, without sending a message: the operations it is in
 // or was in last, the failure it has seen, and its vote in a recovery. Peers read it whenever they wait too long.
-// One per Endpoint, shared by the Communicators on it.
+// One per Endpoint, in its Traffic.
 #pragma once
 
 #include <cstdint>
@@ -43,13 +43,19 @@ class Bulletin {
   std::vector<Posted> recent(Rank peer) const;
 
   void give_notice(const Notice& notice);
-  std::optional<Notice> notice_of(Rank peer) const;
+  std::optional<Notice> notice_of(Rank peer, std::uint64_t context) const;
   void vote(const Vote& vote);
-  std::optional<Vote> vote_of(Rank peer, std::size_t members) const;
+  std::optional<Vote> vote_of(Rank peer, std::uint64_t context, std::size_t members) const;
 
  private:
+  // The peer's record of this group among those of one kind.
+  std::optional<BoardRecord> find(Rank peer, std::size_t first, std::size_t slots, std::uint64_t context) const;
+
   Endpoint& endpoint_;
   std::size_t entered_ = 0;
+  std::size_t notices_ = 0;
+  std::size_t votes_ = 0;
+  std::uint64_t last_vote_ = 0;
 };
 
 }  // namespace paceline

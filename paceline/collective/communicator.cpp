@@ -13,8 +13,10 @@
 namespace paceline {
 namespace {
 
-void require(bool good, const std::string& sentence) {
-  if (!good) throw Error(Code::invalid, sentence);
+// The sentence is made only when it is needed: this is on the way of every operation.
+template <class... Arguments>
+void require(bool good, fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
+  if (!good) [[unlikely]] throw Error(Code::invalid, fmt::format(sentence, std::forward<Arguments>(arguments)...));
 }
 
 void require_host(const TensorView& view) {
@@ -38,12 +40,12 @@ std::vector<Extent> counted_blocks(const TensorView& view, std::span<const std::
   std::vector<Extent> blocks;
   std::size_t offset = 0;
   for (const std::int64_t count : counts) {
-    require(count >= 0, fmt::format("a negative count of {} elements in {}", count, what));
+    require(count >= 0, "a negative count of {} elements in {}", count, what);
     blocks.push_back({offset, static_cast<std::size_t>(count) * size_of(view.dtype)});
     offset += blocks.back().bytes;
   }
-  require(offset == view.bytes(), fmt::format("the counts of {} add up to {} elements, the tensor has {}", what,
-                                              offset / size_of(view.dtype), view.count));
+  require(offset == view.bytes(), "the counts of {} add up to {} elements, the tensor has {}", what,
+                                              offset / size_of(view.dtype), view.count);
   return blocks;
 }
 
@@ -77,7 +79,7 @@ void Handle::wait() {
 // ---- Communicator
 
 Communicator::Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options)
-    : state_(std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options), std::make_shared<Bulletin>(endpoint))) {}
+    : state_(std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options), std::make_shared<Traffic>(endpoint))) {}
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&& other) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept = default;
@@ -89,9 +91,7 @@ const Group& Communicator::group() const { return state_->group; }
 Endpoint& Communicator::endpoint() const { return state_->endpoint; }
 void Communicator::progress() { state_->step(); }
 
-Algorithm Communicator::choose_allreduce(std::size_t bytes) const {
-  return state_->planner.resolve(Collective::allreduce, Algorithm::automatic, bytes);
-}
+Algorithm Communicator::last_algorithm() const { return state_->last_algorithm; }
 
 namespace {
 
@@ -108,7 +108,7 @@ struct Call {
   }
 
   void set_root(int root) {
-    require(root >= 0 && root < state.group.size(), fmt::format("root {} is not one of the {} ranks of the group", root, state.group.size()));
+    require(root >= 0 && root < state.group.size(), "root {} is not one of the {} ranks of the group", root, state.group.size());
     request.descriptor.root = root;
   }
 
@@ -122,7 +122,8 @@ struct Call {
     const bool mapped = algorithm == Algorithm::shm;
     request.route.layout = layout_for(*request.route.schedule, mapped);
     if (mapped && options.algorithm == Algorithm::automatic) {
-      request.fallback.schedule = &state.planner.schedule(d.op, state.planner.without_mapping(d.op, bytes), root);
+      request.fallback_algorithm = state.planner.without_mapping(d.op, bytes);
+      request.fallback.schedule = &state.planner.schedule(d.op, request.fallback_algorithm, root);
       request.fallback.layout = layout_for(*request.fallback.schedule, false);
     }
     return state.launch(state.take_flight(), std::move(request), options);
@@ -154,14 +155,14 @@ struct Call {
 };
 
 void require_same_type(const TensorView& a, const TensorView& b) {
-  require(a.dtype == b.dtype, fmt::format("input is {}, output is {}", name(a.dtype), name(b.dtype)));
+  require(a.dtype == b.dtype, "input is {}, output is {}", name(a.dtype), name(b.dtype));
 }
 
 void require_blocks(const TensorView& many, const TensorView& one, int n, const char* which) {
   require_host(many);
   require_host(one);
   require_same_type(many, one);
-  require(many.count == one.count * n, fmt::format("{} has {} elements, {} ranks with {} each need {}", which, many.count, n, one.count, one.count * n));
+  require(many.count == one.count * n, "{} has {} elements, {} ranks with {} each need {}", which, many.count, n, one.count, one.count * n);
 }
 
 void require_apart(const TensorView& a, const TensorView& b) {
@@ -219,11 +220,11 @@ Handle Communicator::start_allgatherv(TensorView input, TensorView output, std::
   require_host(input);
   require_host(output);
   require_same_type(input, output);
-  require(std::ssize(counts) == size(), fmt::format("allgatherv got {} counts for {} ranks", counts.size(), size()));
+  require(std::ssize(counts) == size(), "allgatherv got {} counts for {} ranks", counts.size(), size());
   const std::vector<Extent> blocks = counted_blocks(output, counts, "allgatherv");
   const Extent own = blocks[static_cast<std::size_t>(rank())];
-  require(own.bytes == input.bytes(), fmt::format("allgatherv's input has {} elements, its count for this rank is {}",
-                                                  input.count, counts[static_cast<std::size_t>(rank())]));
+  require(own.bytes == input.bytes(), "allgatherv's input has {} elements, its count for this rank is {}",
+                                                  input.count, counts[static_cast<std::size_t>(rank())]);
   Call call(*state_, Collective::allgatherv, output, options);
   for (const std::int64_t count : counts) {
     call.request.descriptor.shape = mix(call.request.descriptor.shape, static_cast<std::uint64_t>(count));
@@ -259,8 +260,8 @@ Handle Communicator::start_alltoall(TensorView input, TensorView output, const O
   require_host(output);
   require_same_type(input, output);
   require_apart(input, output);
-  require(input.count == output.count, fmt::format("alltoall's input has {} elements, its output {}", input.count, output.count));
-  require(input.count % size() == 0, fmt::format("alltoall cannot divide {} elements among {} ranks", input.count, size()));
+  require(input.count == output.count, "alltoall's input has {} elements, its output {}", input.count, output.count);
+  require(input.count % size() == 0, "alltoall cannot divide {} elements among {} ranks", input.count, size());
   Call call(*state_, Collective::alltoall, input, options);
   call.request.descriptor.count = input.count;
   const std::size_t block = input.bytes() / static_cast<std::size_t>(size());
@@ -274,7 +275,7 @@ Handle Communicator::start_alltoallv(TensorView input, std::span<const std::int6
   require_same_type(input, output);
   require_apart(input, output);
   require(std::ssize(send_counts) == size() && std::ssize(receive_counts) == size(),
-          fmt::format("alltoallv got {} and {} counts for {} ranks", send_counts.size(), receive_counts.size(), size()));
+          "alltoallv got {} and {} counts for {} ranks", send_counts.size(), receive_counts.size(), size());
   const auto in = counted_blocks(input, send_counts, "alltoallv's input");
   const auto out = counted_blocks(output, receive_counts, "alltoallv's output");
   const auto self = static_cast<std::size_t>(rank());
@@ -290,9 +291,9 @@ Handle Communicator::start_neighbour_exchange(TensorView input, TensorView outpu
   require_apart(input, output);
   const auto n = static_cast<std::int64_t>(neighbours.size());
   require(input.count == output.count && (n == 0 ? input.count == 0 : input.count % n == 0),
-          fmt::format("neighbour_exchange cannot divide {} and {} elements among {} neighbours", input.count, output.count, n));
+          "neighbour_exchange cannot divide {} and {} elements among {} neighbours", input.count, output.count, n);
   for (const int peer : neighbours) {
-    require(peer >= 0 && peer < size() && peer != rank(), fmt::format("{} cannot be a neighbour of rank {} in a group of {}", peer, rank(), size()));
+    require(peer >= 0 && peer < size() && peer != rank(), "{} cannot be a neighbour of rank {} in a group of {}", peer, rank(), size());
   }
   Call call(*state_, Collective::neighbour_exchange, input, options);
   call.request.descriptor.algorithm = Algorithm::pairwise;
@@ -344,12 +345,12 @@ Communicator Communicator::split(std::int64_t color, std::int64_t key) {
   std::vector<Rank> ranks;
   for (const auto& member : members) ranks.push_back(group().at(member.second));
   Group child = group().child(std::move(ranks), state_->splits++, color);
-  return Communicator(std::make_unique<CommunicatorState>(endpoint(), std::move(child), state_->options, state_->bulletin));
+  return Communicator(std::make_unique<CommunicatorState>(endpoint(), std::move(child), state_->options, state_->traffic));
 }
 
 Communicator Communicator::recover(Duration timeout) {
   Group next = state_->agree_on_survivors(endpoint().clock().after(timeout));
-  return Communicator(std::make_unique<CommunicatorState>(endpoint(), std::move(next), state_->options, state_->bulletin));
+  return Communicator(std::make_unique<CommunicatorState>(endpoint(), std::move(next), state_->options, state_->traffic));
 }
 
 }  // namespace paceline

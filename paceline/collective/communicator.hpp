@@ -135,8 +135,8 @@ class Communicator {
   // Communicator. This one stays broken. Throws Error{timeout} if not all have called it by then.
   Communicator recover(Duration timeout = Duration::max());
 
-  // Which algorithm `automatic` takes for an allreduce of this size.
-  Algorithm choose_allreduce(std::size_t bytes) const;
+  // Which algorithm the operation that was completed last has taken.
+  Algorithm last_algorithm() const;
 
  private:
   explicit Communicator(std::unique_ptr<CommunicatorState> state);

@@ -25,17 +25,19 @@ PlannerFacts planner_facts(const Endpoint& endpoint, const Group& group, const C
 
 }  // namespace
 
-CommunicatorState::CommunicatorState(Endpoint& e, Group g, CommunicatorOptions o, std::shared_ptr<Bulletin> b)
+CommunicatorState::CommunicatorState(Endpoint& e, Group g, CommunicatorOptions o, std::shared_ptr<Traffic> t)
     : endpoint(e),
       group(std::move(g)),
       options(std::move(o)),
-      bulletin(std::move(b)),
+      traffic(std::move(t)),
+      bulletin(traffic->bulletin),
       self(group.index_of(endpoint.rank())),
       planner(planner_facts(endpoint, group, options)) {
   if (self < 0) throw Error(Code::invalid, "this rank is not a member of the group");
+  traffic->enter(this);
 }
 
-CommunicatorState::~CommunicatorState() = default;
+CommunicatorState::~CommunicatorState() { traffic->leave(this); }
 
 void CommunicatorState::check_usable() const {
   if (!broken_) return;
@@ -44,7 +46,7 @@ void CommunicatorState::check_usable() const {
 }
 
 OpDescriptor CommunicatorState::describe(Collective op, const CollectiveOptions& o) {
-  OpDescriptor descriptor{.context = group.context(), .sequence = ++sequence, .op = op};
+  OpDescriptor descriptor{.context = group.context(), .sequence = sequence + 1, .op = op};
   descriptor.set_name(o.name);
   return descriptor;
 }
@@ -56,18 +58,19 @@ Flight* CommunicatorState::take_flight() {
   return flight;
 }
 
-Handle CommunicatorState::launch(Flight* flight, Request request, const CollectiveOptions& o) {
+Handle CommunicatorState::launch(Flight* flight, Request&& request, const CollectiveOptions& o) {
   const TimePoint now = endpoint.clock().coarse_now();
+  ++sequence;  // not before: a call that was refused for its arguments never happened
   request.deadline = o.timeout == Duration::max() ? kNever : endpoint.clock().after(o.timeout);
   flight->posted = {.descriptor = request.descriptor, .entered = now, .left = {}};
-  flight->bulletin_number = bulletin->enter(flight->posted);
+  flight->bulletin_number = bulletin.enter(flight->posted);
   flight->error.reset();
   flight->active = true;
   flight->warned = false;
   active_.push_back(flight);
   Handle handle(this, flight);
   try {
-    flight->run.begin(endpoint, group, request);
+    flight->run.begin(endpoint, group, std::move(request));
     flight->run.advance();
   } catch (const Error& error) {
     fail(*flight, error);
@@ -80,6 +83,12 @@ Handle CommunicatorState::launch(Flight* flight, Request request, const Collecti
 
 bool CommunicatorState::step() {
   bool any = endpoint.progress();
+  for (CommunicatorState* communicator : traffic->communicators) any |= communicator->advance_all();
+  return any;
+}
+
+bool CommunicatorState::advance_all() {
+  bool any = false;
   if (endpoint.alerts() != alerts_seen_) read_notices();
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Flight& flight = *active_[i];
@@ -103,8 +112,9 @@ bool CommunicatorState::step() {
 
 void CommunicatorState::finish(Flight& flight) {
   flight.active = false;
+  last_algorithm = flight.run.algorithm();
   std::erase(active_, &flight);
-  bulletin->leave(flight.bulletin_number, flight.posted, endpoint.clock().coarse_now());
+  bulletin.leave(flight.bulletin_number, flight.posted, endpoint.clock().coarse_now());
 }
 
 bool CommunicatorState::test(Flight* flight) {
@@ -138,14 +148,14 @@ void CommunicatorState::let_go(Flight* flight) {
 
 // The peer's version of the operation with our sequence number, if it still stands on its board.
 std::optional<Posted> CommunicatorState::peers_version(Rank peer, const OpDescriptor& mine) const {
-  for (const Posted& posted : bulletin->recent(peer)) {
+  for (const Posted& posted : bulletin.recent(peer)) {
     if (posted.descriptor.context == mine.context && posted.descriptor.sequence == mine.sequence) return posted;
   }
   return std::nullopt;
 }
 
 bool CommunicatorState::has_reached(Rank peer, const OpDescriptor& mine) const {
-  const auto recent = bulletin->recent(peer);
+  const auto recent = bulletin.recent(peer);
   return std::any_of(recent.begin(), recent.end(), [&](const Posted& posted) {
     return posted.descriptor.context == mine.context && posted.descriptor.sequence >= mine.sequence;
   });
@@ -193,7 +203,7 @@ void CommunicatorState::warn_late(Flight& flight, const std::vector<Rank>& missi
 }
 
 std::string CommunicatorState::last_seen(Rank peer) const {
-  const auto recent = bulletin->recent(peer);
+  const auto recent = bulletin.recent(peer);
   if (recent.empty()) return "has called no collective operation yet";
   const Posted& last = recent.front();
   const TimePoint now = endpoint.clock().now();
@@ -207,8 +217,7 @@ void CommunicatorState::read_notices() {
   if (broken_) return;
   for (const Rank peer : group.ranks()) {
     if (peer == endpoint.rank()) continue;
-    const auto notice = bulletin->notice_of(peer);
-    if (notice && notice->context == group.context()) return break_with(*notice);
+    if (const auto notice = bulletin.notice_of(peer, group.context())) return break_with(*notice);
   }
 }
 
@@ -239,10 +248,10 @@ void CommunicatorState::break_with(const Notice& notice) {
     flight->error = error_for(notice, flight->posted.descriptor);
     flight->run.abandon();
     flight->active = false;
-    bulletin->leave(flight->bulletin_number, flight->posted, endpoint.clock().coarse_now());
+    bulletin.leave(flight->bulletin_number, flight->posted, endpoint.clock().coarse_now());
   }
   active_.clear();
-  bulletin->give_notice(notice);
+  bulletin.give_notice(notice);
 }
 
 Error CommunicatorState::error_for(const Notice& notice, const OpDescriptor& mine) const {
@@ -266,6 +275,10 @@ Error CommunicatorState::error_for(const Notice& notice, const OpDescriptor& min
     case Code::cancelled:
       sentence = fmt::format("{} failed: {} dropped the handle of {} before it was complete", mine.text(),
                              endpoint.describe(notice.reporter), notice.reporters.text());
+      break;
+    case Code::invalid:  // the one thing that shows only when all have met
+      sentence = fmt::format("{} failed: the shm algorithm needs memory from Endpoint::allocate on every rank, {} passed other memory",
+                             mine.text(), culprit);
       break;
     default:
       sentence = fmt::format("{} failed on {}: {}", notice.reporters.text(), endpoint.describe(notice.reporter), name(notice.code));

@@ -16,6 +16,7 @@
 #include "paceline/collective/communicator.hpp"
 #include "paceline/collective/planner.hpp"
 #include "paceline/collective/run.hpp"
+#include "paceline/collective/traffic.hpp"
 
 namespace paceline {
 
@@ -32,16 +33,17 @@ struct Flight {
 
 class CommunicatorState {
  public:
-  CommunicatorState(Endpoint& endpoint, Group group, CommunicatorOptions options, std::shared_ptr<Bulletin> bulletin);
+  CommunicatorState(Endpoint& endpoint, Group group, CommunicatorOptions options, std::shared_ptr<Traffic> traffic);
   ~CommunicatorState();
 
   // Throws if the Communicator is broken.
   void check_usable() const;
   OpDescriptor describe(Collective op, const CollectiveOptions& options);
   Flight* take_flight();
-  Handle launch(Flight* flight, Request request, const CollectiveOptions& options);
+  Handle launch(Flight* flight, Request&& request, const CollectiveOptions& options);
 
-  bool step();  // true if anything moved
+  // Moves the operations of all Communicators on the Endpoint; true if anything moved.
+  bool step();
   bool test(Flight* flight);
   void wait(Flight* flight);
   void let_go(Flight* flight);
@@ -51,14 +53,16 @@ class CommunicatorState {
   Endpoint& endpoint;
   const Group group;
   const CommunicatorOptions options;
-  const std::shared_ptr<Bulletin> bulletin;  // shared: one board per Endpoint, several Communicators on it
+  const std::shared_ptr<Traffic> traffic;  // shared by the Communicators on the Endpoint, which end in any order
+  Bulletin& bulletin;                      // the traffic's
   const int self;
   Planner planner;
   std::uint64_t sequence = 0;
   std::uint64_t splits = 0;
+  Algorithm last_algorithm = Algorithm::automatic;
 
  private:
-  void advance(Flight& flight);
+  bool advance_all();
   void finish(Flight& flight);
   void read_notices();
   void look_around(Flight& flight);

@@ -86,7 +86,7 @@ class ModelRun {
     bool any = false;
     for (int rank = 0; rank < ranks_; ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      if (!finished(r) && schedules_[r].steps[at_[r]].action != Action::meet) return false;
+      if (!finished(r) && schedules_[r].steps[at_[r] % schedules_[r].steps.size()].action != Action::meet) return false;
       any |= !finished(r);
     }
     if (!any) return false;
@@ -118,7 +118,7 @@ double price(const CostModel& model, const Crowd& crowd, double bytes, const std
 }
 
 std::string CostModel::text() const {
-  return fmt::format("alpha={:g},beta={:g},gamma={:g},direct={:g},switch={:g}", alpha, beta, gamma, direct, switch_cost);
+  return fmt::format("alpha={},beta={},gamma={},direct={},switch={}", alpha, beta, gamma, direct, switch_cost);
 }
 
 CostModel CostModel::parse(const std::string& text) {

@@ -53,8 +53,9 @@ Extent Layout::find(const Blocks& blocks, std::size_t segment) const {
 Extent Layout::find_in_vector(const Blocks& blocks, std::size_t segment) const {
   const std::size_t base = std::min(bytes_, segment * segment_bytes_);
   const std::size_t length = std::min(segment_bytes_, bytes_ - base);
-  const std::size_t lines = (length + kLine - 1) / kLine;
   const bool in_scratch = blocks.buffer == Buffer::scratch;
+  if (blocks_ == 1) return {in_scratch ? static_cast<std::size_t>(blocks.first) * segment_bytes_ : base, length};
+  const std::size_t lines = (length + kLine - 1) / kLine;
   const int copy = in_scratch ? blocks.first / blocks_ : 0;
   const auto first = static_cast<std::size_t>(blocks.first - copy * blocks_);
   const auto divisor = static_cast<std::size_t>(blocks_);

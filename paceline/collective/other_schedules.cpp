@@ -179,12 +179,15 @@ Schedule star_scatter(int n, int rank, int root) {
   return s;
 }
 
-// Dissemination barrier (Hensgen, Finkel & Manber 1988): ceil(log2 n) rounds of empty messages.
+// Dissemination barrier (Hensgen, Finkel & Manber 1988): ceil(log2 n) rounds of empty messages. Each round's message
+// comes into the block that the next round sends, which is what makes the next wait for it; a block that is sent and received
+// in the same round would make both sides wait for each other where sends are not buffered.
 Schedule dissemination_barrier(int n, int rank) {
   Schedule s;
   for (int distance = 1; distance < n; distance *= 2) {
-    s.send((rank + distance) % n, output(0));
-    s.receive((rank + n - distance) % n, output(0));
+    s.send((rank + distance) % n, output(s.blocks - 1));
+    s.receive((rank + n - distance) % n, output(s.blocks));
+    ++s.blocks;
   }
   return s;
 }

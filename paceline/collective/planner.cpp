@@ -71,9 +71,8 @@ Algorithm Planner::without_mapping(Collective op, std::size_t bytes) { return ch
 
 Algorithm Planner::cheapest(Collective op, std::size_t bytes, bool mapped) {
   const int size_class = static_cast<int>(std::bit_width(bytes));
-  const auto key = std::tuple(op, size_class, mapped);
-  if (const auto found = choices_.find(key); found != choices_.end()) return found->second;
-  Algorithm best = Algorithm::automatic;
+  Algorithm& best = choices_[static_cast<std::size_t>(op)][size_class][mapped ? 1 : 0];
+  if (best != Algorithm::automatic) return best;
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm algorithm : algorithms_of(op)) {
     if (!is_candidate(op, algorithm) || (needs_mapping(algorithm) && !mapped)) continue;
@@ -85,15 +84,17 @@ Algorithm Planner::cheapest(Collective op, std::size_t bytes, bool mapped) {
       best = algorithm;
     }
   }
-  choices_.emplace(key, best);
   return best;
 }
 
 const Schedule& Planner::schedule(Collective op, Algorithm algorithm, int root) {
-  const auto key = std::tuple(op, algorithm, root);
-  const auto found = schedules_.find(key);
-  if (found != schedules_.end()) return found->second;
-  return schedules_.emplace(key, link_steps(schedule_of(op, algorithm, root, facts_.index), facts_.ranks)).first->second;
+  auto& by_root = schedules_[static_cast<std::size_t>(op)][static_cast<std::size_t>(algorithm)];
+  const auto index = static_cast<std::size_t>(root);
+  if (by_root.size() <= index) by_root.resize(index + 1);
+  if (by_root[index] == nullptr) {
+    by_root[index] = std::make_unique<Schedule>(link_steps(schedule_of(op, algorithm, root, facts_.index), facts_.ranks));
+  }
+  return *by_root[index];
 }
 
 Schedule Planner::schedule_of(Collective op, Algorithm algorithm, int root, int index) const {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <tuple>
+#include <memory>
+#include <vector>
 
 #include "paceline/collective/cost.hpp"
 #include "paceline/collective/descriptor.hpp"
@@ -38,8 +38,12 @@ class Planner {
   Algorithm cheapest(Collective op, std::size_t bytes, bool mapped);
 
   const PlannerFacts facts_;
-  std::map<std::tuple<Collective, int, bool>, Algorithm> choices_;  // by log2 of the bytes
-  std::map<std::tuple<Collective, Algorithm, int>, Schedule> schedules_;
+  // Tables, not maps: both are looked into by every operation. `automatic` and nullptr: not made yet.
+  static constexpr std::size_t kOps = static_cast<std::size_t>(Collective::neighbour_exchange) + 1;
+  static constexpr std::size_t kAlgorithms = static_cast<std::size_t>(Algorithm::dissemination) + 1;
+  static constexpr std::size_t kSizeClasses = 65;  // log2 of the bytes
+  Algorithm choices_[kOps][kSizeClasses][2] = {};
+  std::vector<std::unique_ptr<Schedule>> schedules_[kOps][kAlgorithms];  // by root
 };
 
 // The algorithms an operation has, the automatic candidates first.

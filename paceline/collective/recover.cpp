@@ -30,10 +30,9 @@ std::optional<std::vector<bool>> decision(const Endpoint& endpoint, const Bullet
   for (int index = 0; index < group.size(); ++index) {
     const Rank peer = group.at(index);
     if (!alive[static_cast<std::size_t>(index)] || peer == endpoint.rank()) continue;
-    const auto vote = bulletin.vote_of(peer, alive.size());
-    const bool here = vote && vote->context == group.context();
-    if (here && vote->committed) return vote->alive;
-    unanimous &= here && vote->alive == alive;
+    const auto vote = bulletin.vote_of(peer, group.context(), alive.size());
+    if (vote && vote->committed) return vote->alive;
+    unanimous &= vote && vote->alive == alive;
   }
   return unanimous ? std::optional(alive) : std::nullopt;
 }
@@ -49,10 +48,10 @@ Group CommunicatorState::agree_on_survivors(TimePoint deadline) {
     }
     std::vector<bool> alive(static_cast<std::size_t>(group.size()));
     for (int index = 0; index < group.size(); ++index) alive[static_cast<std::size_t>(index)] = !endpoint.gone(group.at(index));
-    if (alive != voted) bulletin->vote({.context = group.context(), .committed = false, .alive = alive});
+    if (alive != voted) bulletin.vote({.context = group.context(), .committed = false, .alive = alive});
     voted = alive;
-    if (const auto agreed = decision(endpoint, *bulletin, group, alive)) {
-      bulletin->vote({.context = group.context(), .committed = true, .alive = *agreed});
+    if (const auto agreed = decision(endpoint, bulletin, group, alive)) {
+      bulletin.vote({.context = group.context(), .committed = true, .alive = *agreed});
       endpoint.retire(group.context());
       return group.next_epoch(members_of(group, *agreed));
     }

@@ -30,14 +30,14 @@ struct Request {
   Route route;
   // Taken instead of `route` when route needs mapped memory and some rank's buffer is not in an arena.
   Route fallback;
+  Algorithm fallback_algorithm = Algorithm::automatic;
   TimePoint deadline = kNever;
-  TimePoint entered{};
 };
 
 class Run {
  public:
   // Takes up a new operation; buffers of earlier ones are reused.
-  void begin(Endpoint& endpoint, const Group& group, const Request& request);
+  void begin(Endpoint& endpoint, const Group& group, Request&& request);
   // Does whatever can be done now; true if anything was. Throws the Error of a message that failed.
   bool advance();
   bool done() const { return done_; }
@@ -45,6 +45,8 @@ class Run {
   void abandon();
 
   const Request& request() const { return request_; }
+  // The one that was taken in the end.
+  Algorithm algorithm() const { return fell_back_ ? request_.fallback_algorithm : request_.descriptor.algorithm; }
 
  private:
   // Segments in flight: enough that one can be sent while another is being reduced and a third waits for its turn.
@@ -65,7 +67,7 @@ class Run {
     std::vector<Pending> pending;
   };
 
-  void take_route(const Route& route);
+  void take_route(Route&& route);
   void open_lanes();
   Lane& lane_of(std::size_t segment) { return lanes_[segment % kLanes]; }
   bool advance_lane(Lane& lane);

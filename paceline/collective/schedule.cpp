@@ -33,8 +33,8 @@ std::string_view name(Algorithm algorithm) {
 }
 
 bool Schedule::uses_mapped_memory() const {
-  return std::any_of(steps.begin(), steps.end(),
-                     [](const Step& step) { return step.action == Action::direct || step.action == Action::pull; });
+  // Those whose memory is only looked into, such as the root of a broadcast, just meet.
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.action >= Action::meet; });
 }
 
 std::vector<Blocks> reads(const Step& step, const Schedule& schedule, int ranks) {

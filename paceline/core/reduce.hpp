@@ -26,8 +26,6 @@ std::string_view name(ReduceOp op);
 using CombineKernel = void (*)(std::byte* into, const std::byte* piece, std::size_t bytes);
 CombineKernel combine_kernel(ReduceOp op, DType dtype);
 
-enum class Stores : bool { cached, streaming };
-
 struct Fold {
   ReduceOp op = ReduceOp::sum;
   DType dtype = DType::f32;
@@ -35,8 +33,6 @@ struct Fold {
   std::span<std::byte* const> targets;
   std::size_t bytes = 0;
   int divide_by = 1;  // the average's n
-  // Streaming stores go past the caches: right for results larger than those, wrong for all else.
-  Stores stores = Stores::cached;
 };
 // Every target[i] = (((source0[i] op source1[i]) op source2[i]) …) / divide_by. A target may be one of the sources.
 void fold(const Fold& fold);

@@ -4,7 +4,6 @@
 #define HWY_TARGET_INCLUDE "paceline/core/reduce_kernels.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 //
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -23,7 +22,6 @@ struct Plain {
   using D = hn::ScalableTag<T>;
   static HWY_INLINE auto load(D d, const T* from) { return hn::LoadU(d, from); }
   static HWY_INLINE void store(hn::Vec<D> v, D d, T* to) { hn::StoreU(v, d, to); }
-  static HWY_INLINE void stream(hn::Vec<D> v, D d, T* to) { hn::Stream(v, d, to); }
 };
 
 struct Half {
@@ -37,7 +35,6 @@ struct Half {
     const hn::Rebind<hwy::float16_t, D> half;
     hn::StoreU(hn::DemoteTo(half, v), half, to);
   }
-  static HWY_INLINE void stream(hn::Vec<D> v, D d, Element* to) { store(v, d, to); }
 };
 
 // By integer arithmetic, because Highway 1.0's own demotion truncates instead of rounding to nearest even.
@@ -62,7 +59,6 @@ struct Brain {
     hn::StoreU(hn::DemoteTo(u16, hn::BitCast(i32, result)), u16, to);
     (void)d;
   }
-  static HWY_INLINE void stream(hn::Vec<D> v, D d, Element* to) { store(v, d, to); }
 };
 
 template <ReduceOp op, class V>
@@ -103,25 +99,35 @@ struct FoldLoop {
     return sum;
   }
 
-  template <bool streaming>
   static HWY_INLINE void vectors(const Fold& f, std::size_t begin, std::size_t end) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
     for (std::size_t at = begin; at + lanes <= end; at += lanes) {
       const auto result = combine(f, at);
-      for (std::byte* target : f.targets) {
-        Element* to = reinterpret_cast<Element*>(target) + at;
-        if constexpr (streaming) {
-          Format::stream(result, d, to);
-        } else {
-          Format::store(result, d, to);
-        }
-      }
+      for (std::byte* target : f.targets) Format::store(result, d, reinterpret_cast<Element*>(target) + at);
     }
   }
 
-  // Two sources that are also the two targets: the case of two workers, kept free of inner loops.
-  template <bool streaming>
+  // Two sources into one target: what arrives, added to what is there. Kept free of inner loops, like `pair`.
+  static HWY_INLINE void into_one(const Fold& f, std::size_t begin, std::size_t end) {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    const auto* a = reinterpret_cast<const Element*>(f.sources[0]);
+    const auto* b = reinterpret_cast<const Element*>(f.sources[1]);
+    auto* x = reinterpret_cast<Element*>(f.targets[0]);
+    std::size_t at = begin;
+    for (; at + 2 * lanes <= end; at += 2 * lanes) {
+      const auto first = finish(f, apply<op>(Format::load(d, a + at), Format::load(d, b + at)));
+      const auto second = finish(f, apply<op>(Format::load(d, a + at + lanes), Format::load(d, b + at + lanes)));
+      Format::store(first, d, x + at);
+      Format::store(second, d, x + at + lanes);
+    }
+    for (; at + lanes <= end; at += lanes) {
+      Format::store(finish(f, apply<op>(Format::load(d, a + at), Format::load(d, b + at))), d, x + at);
+    }
+  }
+
+  // Two sources that are also the two targets: the case of two workers.
   static HWY_INLINE void pair(const Fold& f, std::size_t begin, std::size_t end) {
     const D d;
     const std::size_t lanes = hn::Lanes(d);
@@ -131,13 +137,8 @@ struct FoldLoop {
     auto* y = reinterpret_cast<Element*>(f.targets[1]);
     for (std::size_t at = begin; at + lanes <= end; at += lanes) {
       const auto result = finish(f, apply<op>(Format::load(d, a + at), Format::load(d, b + at)));
-      if constexpr (streaming) {
-        Format::stream(result, d, x + at);
-        Format::stream(result, d, y + at);
-      } else {
-        Format::store(result, d, x + at);
-        Format::store(result, d, y + at);
-      }
+      Format::store(result, d, x + at);
+      Format::store(result, d, y + at);
     }
   }
 
@@ -156,21 +157,17 @@ struct FoldLoop {
     for (std::byte* target : f.targets) std::memcpy(reinterpret_cast<Element*>(target) + begin, in, bytes);
   }
 
-  static bool can_stream(const Fold& f) {
-    const auto aligned = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p) % HWY_MAX_BYTES == 0; };
-    return f.stores == Stores::streaming && std::all_of(f.targets.begin(), f.targets.end(), aligned);
-  }
-
+  // Plain stores: a target is usually one of the sources, so its line has just been read, and stores that go past the
+  // caches (tried up to 256 MiB) only lose.
   static void run(const Fold& f) {
     const std::size_t count = f.bytes / sizeof(Element);
-    const std::size_t lanes = hn::Lanes(D());
-    const std::size_t whole = count - count % lanes;
-    const bool two = f.sources.size() == 2 && f.targets.size() == 2;
-    if (can_stream(f)) {
-      two ? pair<true>(f, 0, whole) : vectors<true>(f, 0, whole);
-      hwy::FlushStream();
+    const std::size_t whole = count - count % hn::Lanes(D());
+    if (f.sources.size() == 2 && f.targets.size() == 2) {
+      pair(f, 0, whole);
+    } else if (f.sources.size() == 2 && f.targets.size() == 1) {
+      into_one(f, 0, whole);
     } else {
-      two ? pair<false>(f, 0, whole) : vectors<false>(f, 0, whole);
+      vectors(f, 0, whole);
     }
     if (whole < count) rest(f, whole, count);
   }

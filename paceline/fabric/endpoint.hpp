@@ -100,7 +100,8 @@ class Endpoint {
 
   struct ReceiveOptions {
     Combine combine = nullptr;      // nullptr copies
-    std::uint64_t fingerprint = 0;  // a matching message with another one fails the receive with Code::mismatch
+    std::uint64_t fingerprint = 0;  // a matching message with another one fails the receive with Code::mismatch,
+    bool exact = false;             // and if this is set, one that is shorter than the buffer as well
   };
   // `from` may be kAnyRank. A message longer than `into` fails the receive with Code::invalid.
   Pending receive(Rank from, Tag tag, std::span<std::byte> into, ReceiveOptions options);

@@ -224,8 +224,8 @@ bool Endpoint::State::accept(Operation* receive, Rank from, const FrameHeader& h
   } else if (receive->growing != nullptr) {
     receive->growing->resize(header.total);
     receive->into = *receive->growing;
-  } else if (header.total > receive->into.size()) {
-    fail(receive, Error(Code::invalid, from,
+  } else if (header.total > receive->into.size() || (receive->exact && header.total != receive->into.size())) {
+    fail(receive, Error(receive->exact ? Code::mismatch : Code::invalid, from,
                         fmt::format("{} sent a message of {} bytes into a buffer of {}", describe(from), header.total,
                                     receive->into.size())));
   }
@@ -330,6 +330,7 @@ Operation* Endpoint::State::receive(Rank from, Tag tag, std::span<std::byte> int
   operation->growing = growing;
   operation->combine = options.combine;
   operation->fingerprint = options.fingerprint;
+  operation->exact = options.exact;
   posted_.insert(operation);
   if (Arrival* arrival = unexpected_.find(from, tag); arrival != nullptr) {
     take_arrival(operation, arrival);

@@ -20,6 +20,7 @@ void Inbox::publish(std::size_t slot, const BoardRecord& record) const {
   const std::uint64_t version = target.version.load(std::memory_order_relaxed);
   // Release on every word keeps the odd version before the first of them.
   target.version.store(version + 1, std::memory_order_relaxed);
+#pragma GCC unroll 16
   for (std::size_t i = 0; i < kBoardWords; ++i) target.words[i].store(record[i], std::memory_order_release);
   target.version.store(version + 2, std::memory_order_release);
 }

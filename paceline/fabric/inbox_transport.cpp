@@ -16,9 +16,15 @@ namespace {
 
 constexpr std::uint64_t kDoorbellKey = ~std::uint64_t{0};
 
-// Waking a sleeper costs some 5 to 50 µs of its time, more in a virtual machine; a rank that has a core of its own
-// spins about that long first. One that shares its core only looks a few times: the peer it waits for needs the core.
-constexpr Duration kSpinOwnCore = std::chrono::microseconds(50);
+// Note [Spinning before sleeping]. Waking a sleeper costs 5 to 100 µs. A rank that spins for less than that falls into
+// step with its peer in the worst way: each is asleep whenever the other is done. A rank that spins for longer on a
+// machine that is busy with other things burns the time its peer needs. Which of the two it is shows only by
+// trying: a rank spins long until that has been in vain a few times in a row, then briefly for a while, then
+// tries again. Where ranks outnumber cores, spinning is never right.
+constexpr Duration kLongSpin = std::chrono::microseconds(200);
+constexpr Duration kBriefSpin = std::chrono::microseconds(10);
+constexpr int kTries = 3;
+constexpr int kWaitsBetweenTries = 100;
 
 void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -53,7 +59,6 @@ InboxTransport::InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::str
     link.room_to = own_.shape().cells;
     links_.push_back(std::move(link));
   }
-  spin_ = facts_.size <= facts_.cores ? kSpinOwnCore : Duration(0);
   watch(links_[static_cast<std::size_t>(rank)].peer.doorbell, kDoorbellKey);
 }
 
@@ -188,19 +193,28 @@ bool InboxTransport::something_to_do() const {
 
 void InboxTransport::wait(TimePoint until) {
   if (something_to_do()) return;
-  if (spin_ > Duration(0)) {
-    const TimePoint stop = std::min(until, clock_.now() + spin_);
-    do {
-      for (int look = 0; look < 16; ++look) {
-        if (something_to_do()) return;
-        pause_briefly();
-      }
-    } while (clock_.now() < stop);
-  } else {
-    sched_yield();
-    if (something_to_do()) return;
+  const bool trying = brief_waits_left_ == 0;
+  if (facts_.size <= facts_.cores && spin(std::min(until, clock_.now() + (trying ? kLongSpin : kBriefSpin)))) {
+    if (trying) vain_spins_ = 0;
+    return;
+  }
+  if (!trying) {
+    --brief_waits_left_;
+  } else if (++vain_spins_ == kTries) {
+    vain_spins_ = 0;
+    brief_waits_left_ = kWaitsBetweenTries;
   }
   sleep(until);
+}
+
+bool InboxTransport::spin(TimePoint stop) const {
+  do {
+    for (int look = 0; look < 32; ++look) {
+      if (something_to_do()) return true;
+      pause_briefly();
+    }
+  } while (clock_.now() < stop);
+  return false;
 }
 
 void InboxTransport::sleep(TimePoint until) {

@@ -63,13 +63,15 @@ class InboxTransport : public Transport {
   bool something_to_do() const;
   void ring_if_asleep(const Link& link) const;
   void sleep(TimePoint until);
+  bool spin(TimePoint stop) const;
 
   SteadyClock clock_;
   Facts facts_;
   std::vector<Link> links_;
   Inbox own_;
   Descriptor epoll_;
-  Duration spin_{};
+  int vain_spins_ = 0;        // see Note [Spinning before sleeping]
+  int brief_waits_left_ = 0;
   std::uint64_t alerts_seen_ = 0;
   int leaving_ = 0;
 };

@@ -37,6 +37,7 @@ struct Operation {
   std::span<std::byte> into;                   // receive
   std::vector<std::byte>* growing = nullptr;   // receive of unknown size
   Combine combine = nullptr;                   // receive
+  bool exact = false;                          // receive: the message must fill `into`
   std::unique_ptr<Error> error;
 
   Operation* previous = nullptr;  // in its MatchList, or in the pool's free list

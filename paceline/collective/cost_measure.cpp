@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "paceline/collective/communicator.hpp"
+#include "paceline/collective/cost.hpp"
+
+namespace paceline {
+namespace {
+
+// Medians, because on a busy machine a sample can be any number of time slices too long. An odd number has one.
+constexpr int kSamples = 15;
+constexpr int kRoundTrips = 8;             // a sample of small messages must be much longer than a look at the clock
+constexpr std::size_t kFloats = 64 << 10;  // 256 KiB: one segment, and at home in a second-level cache
+// What could not be seen, because time stood still (the sim fabric computes in no time) or noise ate it, is not free.
+constexpr double kLeast = 1e-13;
+
+double positive(double seconds_) { return std::isfinite(seconds_) ? std::max(seconds_, kLeast) : kLeast; }
+
+double median_seconds(const Clock& clock, const std::function<void()>& work) {
+  work();  // warm
+  std::vector<double> samples;
+  for (int i = 0; i < kSamples; ++i) {
+    const TimePoint start = clock.now();
+    work();
+    samples.push_back(seconds(clock.now() - start));
+  }
+  std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
+  return samples[kSamples / 2];
+}
+
+// One message there, one back: the least that a collective does.
+double one_way(Communicator& pair, std::vector<float>& data, int trips) {
+  const double all = median_seconds(pair.endpoint().clock(), [&] {
+    for (int trip = 0; trip < trips; ++trip) {
+      pair.broadcast(view(data), 0, {.algorithm = Algorithm::star});
+      pair.broadcast(view(data), 1, {.algorithm = Algorithm::star});
+    }
+  });
+  return all / (2 * trips);
+}
+
+void measure_messages(Communicator& pair, CostModel& model) {
+  std::vector<float> small(1), large(kFloats);
+  model.alpha = positive(one_way(pair, small, kRoundTrips));
+  const double bytes = static_cast<double>(kFloats * sizeof(float));
+  model.beta = positive((one_way(pair, large, 1) - model.alpha) / bytes);
+}
+
+void measure_adding(const Clock& clock, CostModel& model) {
+  std::vector<float> into(kFloats), piece(kFloats, 1);
+  const CombineKernel add = combine_kernel(ReduceOp::sum, DType::f32);
+  const auto bytes = kFloats * sizeof(float);
+  const double time = median_seconds(clock, [&] {
+    add(reinterpret_cast<std::byte*>(into.data()), reinterpret_cast<const std::byte*>(piece.data()), bytes);
+  });
+  model.gamma = positive(time / static_cast<double>(bytes));
+}
+
+// By the model an shm allreduce takes two meetings and, with all ranks on cores of their own, direct · S: what a long
+// one takes more than a short one.
+void measure_direct(Communicator& all, double share, CostModel& model) {
+  Endpoint& endpoint = all.endpoint();
+  const Arena arena = endpoint.allocate(kFloats * sizeof(float));
+  const auto memory = arena.as<float>();
+  const auto time = [&](std::size_t floats) {
+    return median_seconds(endpoint.clock(), [&] {
+      all.allreduce(view(memory.first(floats)), ReduceOp::sum, {.algorithm = Algorithm::shm});
+    });
+  };
+  const double few = time(1), many = time(kFloats);
+  model.direct = positive((many - few) / static_cast<double>((kFloats - 1) * sizeof(float)) / share);
+  all.barrier();  // peers may look into the arena until they are here
+}
+
+// A barrier with more ranks than cores: each of its rounds is a message and a change of the running process.
+void measure_switch(Communicator& all, CostModel& model) {
+  const double rounds = static_cast<double>(std::bit_width(static_cast<unsigned>(all.size() - 1)));
+  const double time = median_seconds(all.endpoint().clock(), [&] { all.barrier(); });
+  model.switch_cost = positive(time / rounds - model.alpha);
+}
+
+}  // namespace
+
+// Every rank measures, because a collective needs all of them; what rank 0 saw is what all get. What cannot be seen
+// here, such as mapped memory between hosts, keeps its default.
+CostModel measure_cost(Communicator& communicator) {
+  CostModel model;
+  const Transport::Facts& facts = communicator.endpoint().facts();
+  measure_adding(communicator.endpoint().clock(), model);
+  if (communicator.size() > 1) {
+    const bool in_pair = communicator.rank() < 2;
+    Communicator pair = communicator.split(in_pair ? 0 : 1, 0);
+    if (in_pair) measure_messages(pair, model);
+    communicator.barrier();  // the others sleep here, so that the pair has the machine to itself
+    std::vector<double> agreed = {static_cast<double>(facts.cores), facts.mapped_memory ? 1.0 : 0.0};
+    communicator.broadcast(view(agreed), 0);
+    const double share = std::max(1.0, communicator.size() / agreed[0]);
+    if (agreed[1] > 0) measure_direct(communicator, share, model);
+    if (share > 1) measure_switch(communicator, model);
+  }
+  std::vector<double> constants = {model.alpha, model.beta, model.gamma, model.direct, model.switch_cost};
+  communicator.broadcast(view(constants), 0);
+  return {constants[0], constants[1], constants[2], constants[3], constants[4]};
+}
+
+}  // namespace paceline

@@ -1,0 +1,30 @@
+// What the environment tells a worker, parsed and checked. The three general variables are PACELINE_RANK, PACELINE_SIZE
+// and PACELINE_STORE; README.md lists all. Pure: join.cpp brings the lookup.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "paceline/core/clock.hpp"
+#include "paceline/core/error.hpp"
+#include "paceline/launch/address.hpp"
+
+namespace paceline {
+
+struct Environment {
+  Rank rank = 0;
+  int size = 1;
+  Address store;
+  std::string secret;           // empty: none
+  std::optional<int> lifeline;  // set by `paceline run`: its launcher serves the store and lives as long as this pipe
+  Duration join_timeout = std::chrono::seconds(60);
+};
+
+using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+// nullopt when none of the three variables is set: a program started alone. Throws Error{invalid} naming the variable
+// and its value when they are incomplete or make no sense.
+std::optional<Environment> read_environment(const Lookup& lookup);
+
+}  // namespace paceline

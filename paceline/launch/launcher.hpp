@@ -1,0 +1,29 @@
+// run: what `paceline run` does. Starts the workers of a job on this machine, serves their rendezvous, passes their
+// output and its own signals on, and ends when all have ended. One single-threaded event loop.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/core/clock.hpp"
+#include "paceline/launch/cores.hpp"
+#include "paceline/launch/worker_environment.hpp"
+
+namespace paceline {
+
+struct RunOptions {
+  std::vector<std::string> command;  // the program and its arguments
+  EnvironmentList environment;       // the launcher's own
+  int workers = 1;
+  std::optional<int> threads;  // per worker; nullopt: cores / workers
+  Bind bind = Bind::none;
+  Duration grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL, once a worker has failed
+  bool prefix = true;                        // lines begin with the rank
+};
+
+// Returns the exit code: 0 when all workers ended well, else that of the first failure. Call it from a process's main
+// thread, with no other threads running. Throws Error when the job cannot be started.
+int run(const RunOptions& options);
+
+}  // namespace paceline
