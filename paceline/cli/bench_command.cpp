@@ -22,6 +22,7 @@ namespace {
 struct BenchArguments {
   BenchOptions options;
   std::string bytes = "1KiB:256MiB";
+  std::string segment = fmt::format("{}KiB", BenchOptions{}.segment_bytes >> 10);
   int ranks = 2;
   bool json = false;
 };
@@ -31,7 +32,7 @@ int start_workers(const BenchArguments& arguments) {
   RunOptions run_options;
   run_options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "bench", std::string(name(arguments.options.op)),
                          "--bytes", arguments.bytes, "--algorithm", arguments.options.algorithm, "--memory",
-                         arguments.options.memory, "--seconds", fmt::format("{}", arguments.options.seconds)};
+                         arguments.options.memory, "--seconds", fmt::format("{}", arguments.options.seconds), "--segment", arguments.segment};
   if (arguments.json) run_options.command.push_back("--json");
   if (arguments.options.handle) run_options.command.push_back("--handle");
   for (char** variable = environ; *variable != nullptr; ++variable) run_options.environment.emplace_back(*variable);
@@ -95,11 +96,13 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"arena", "heap"}))
       ->capture_default_str();
   command->add_option("--seconds", arguments->options.seconds, "Time budget per size")->check(CLI::Range(0.001, 600.0))->capture_default_str();
+  command->add_option("--segment", arguments->segment, "Segments into which a long operation is cut")->capture_default_str();
   command->add_flag("--handle", arguments->options.handle, "Start and wait instead of the blocking call");
   command->add_flag("--json", arguments->json, "One JSON line per size instead of a table");
   command->callback([arguments, op, &exit_code] {
     arguments->options.op = collective_named(*op);
     arguments->options.bytes = parse_sizes(arguments->bytes);
+    arguments->options.segment_bytes = parse_size(arguments->segment);
     check_bench_options(arguments->options);
     exit_code = std::getenv("PACELINE_RANK") != nullptr ? work(*arguments) : start_workers(*arguments);
   });

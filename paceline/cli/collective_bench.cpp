@@ -148,7 +148,7 @@ void check_bench_options(const BenchOptions& options) {
 }
 
 void bench_collective(Endpoint& endpoint, const BenchOptions& options, const std::function<void(const BenchPoint&)>& report) {
-  Communicator world(endpoint, Group::world(endpoint.size()));
+  Communicator world(endpoint, Group::world(endpoint.size()), {.segment_bytes = options.segment_bytes});
   const auto average = [&world](double value) {
     std::vector<double> mean = {value};
     world.allreduce(view(mean), ReduceOp::average);

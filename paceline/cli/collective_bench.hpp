@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "paceline/cli/measure.hpp"
+#include "paceline/collective/communicator.hpp"
 #include "paceline/collective/descriptor.hpp"
 #include "paceline/fabric/endpoint.hpp"
 
@@ -21,6 +22,7 @@ struct BenchOptions {
   std::string memory = "arena";
   double seconds = 0.5;  // per size
   bool handle = false;
+  std::size_t segment_bytes = CommunicatorOptions{}.segment_bytes;
 };
 
 struct BenchPoint {

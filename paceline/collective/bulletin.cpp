@@ -5,14 +5,11 @@
 namespace paceline {
 namespace {
 
-// The board's slots: the latest operations, notices and votes, each kind overwriting its oldest. A rank can be that many
-// failures or recoveries ahead of a peer that has not looked yet: two of one group, some more if it is in several.
+// The board's slots: the latest operations, notices and votes, each kind overwriting its oldest.
 constexpr std::size_t kOperationSlots = 8;
 constexpr std::size_t kFirstNotice = 8;
-constexpr std::size_t kNoticeSlots = 4;
 constexpr std::size_t kFirstVote = 12;
-constexpr std::size_t kVoteSlots = 4;
-static_assert(kFirstVote + kVoteSlots <= kBoardSlots);
+static_assert(kFirstVote + Bulletin::kSlotsOfAKind <= kBoardSlots);
 
 constexpr std::uint64_t pair_of(Rank a, Rank b) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
@@ -27,8 +24,12 @@ std::size_t Bulletin::enter(const Posted& posted) {
 }
 
 void Bulletin::leave(std::size_t number, Posted posted, TimePoint when) {
-  if (entered_ - number > kOperationSlots) return;  // overwritten by later ones
   posted.left = when;
+  replace(number, posted);
+}
+
+void Bulletin::replace(std::size_t number, const Posted& posted) {
+  if (entered_ - number > kOperationSlots) return;  // overwritten by later ones
   endpoint_.publish(number % kOperationSlots, to_record(posted), Wake::no);
 }
 
@@ -51,7 +52,7 @@ void Bulletin::give_notice(const Notice& notice) {
   record[3] = pair_of(notice.culprit, notice.reporter);
   pack(notice.reporters, &record[4]);
   pack(notice.culprits, &record[8]);
-  endpoint_.publish(kFirstNotice + notices_++ % kNoticeSlots, record, Wake::yes);
+  endpoint_.publish(kFirstNotice + notices_.slot_for(notice.context), record, Wake::yes);
 }
 
 std::optional<BoardRecord> Bulletin::find(Rank peer, std::size_t first, std::size_t slots, std::uint64_t context) const {
@@ -62,8 +63,15 @@ std::optional<BoardRecord> Bulletin::find(Rank peer, std::size_t first, std::siz
   return std::nullopt;
 }
 
+std::size_t Bulletin::Latest::slot_for(std::uint64_t context) {
+  const auto known = std::find(contexts.begin(), contexts.end(), context);
+  const std::size_t slot = known != contexts.end() ? static_cast<std::size_t>(known - contexts.begin()) : used++ % contexts.size();
+  contexts[slot] = context;
+  return slot;
+}
+
 std::optional<Notice> Bulletin::notice_of(Rank peer, std::uint64_t context) const {
-  const auto record = find(peer, kFirstNotice, kNoticeSlots, context);
+  const auto record = find(peer, kFirstNotice, kSlotsOfAKind, context);
   if (!record) return std::nullopt;
   Notice notice;
   notice.context = (*record)[0];
@@ -85,13 +93,11 @@ void Bulletin::vote(const Vote& vote) {
   for (std::size_t i = 0; i < vote.alive.size(); ++i) {
     if (vote.alive[i]) record[2 + i / 64] |= std::uint64_t{1} << (i % 64);
   }
-  if (vote.context != last_vote_) ++votes_;  // a later vote in the same recovery replaces the earlier one
-  last_vote_ = vote.context;
-  endpoint_.publish(kFirstVote + votes_ % kVoteSlots, record, Wake::yes);
+  endpoint_.publish(kFirstVote + votes_.slot_for(vote.context), record, Wake::yes);
 }
 
 std::optional<Vote> Bulletin::vote_of(Rank peer, std::uint64_t context, std::size_t members) const {
-  const auto record = find(peer, kFirstVote, kVoteSlots, context);
+  const auto record = find(peer, kFirstVote, kSlotsOfAKind, context);
   if (!record) return std::nullopt;
   Vote vote{.context = (*record)[0], .committed = (*record)[1] != 0, .alive = std::vector<bool>(members)};
   for (std::size_t i = 0; i < members; ++i) vote.alive[i] = ((*record)[2 + i / 64] >> (i % 64) & 1) != 0;

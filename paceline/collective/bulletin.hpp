@@ -3,6 +3,7 @@
 // One per Endpoint, in its Traffic.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -34,11 +35,16 @@ struct Vote {
 
 class Bulletin {
  public:
+  // Of notices and of votes. A rank can be that many failures or recoveries ahead of a peer that has not looked yet: two
+  // of one group, some more if it is in several.
+  static constexpr std::size_t kSlotsOfAKind = 4;
+
   explicit Bulletin(Endpoint& endpoint) : endpoint_(endpoint) {}
 
   // Puts up a new operation and says under which number; `leave` marks it as left.
   std::size_t enter(const Posted& posted);
   void leave(std::size_t number, Posted posted, TimePoint when);
+  void replace(std::size_t number, const Posted& posted);
   // A peer's latest operations, newest first.
   std::vector<Posted> recent(Rank peer) const;
 
@@ -48,14 +54,19 @@ class Bulletin {
   std::optional<Vote> vote_of(Rank peer, std::uint64_t context, std::size_t members) const;
 
  private:
+  // Which group's record is in which slot of a kind. A later record of a group replaces its earlier one.
+  struct Latest {
+    std::array<std::uint64_t, kSlotsOfAKind> contexts{};
+    std::size_t used = 0;
+    std::size_t slot_for(std::uint64_t context);
+  };
   // The peer's record of this group among those of one kind.
   std::optional<BoardRecord> find(Rank peer, std::size_t first, std::size_t slots, std::uint64_t context) const;
 
   Endpoint& endpoint_;
   std::size_t entered_ = 0;
-  std::size_t notices_ = 0;
-  std::size_t votes_ = 0;
-  std::uint64_t last_vote_ = 0;
+  Latest notices_;
+  Latest votes_;
 };
 
 }  // namespace paceline

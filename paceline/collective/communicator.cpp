@@ -150,7 +150,8 @@ struct Call {
 
   // Pieces per rank must not become so small that messages cost more than their bytes.
   std::size_t segment_bytes() const {
-    return std::max(state.options.segment_bytes, static_cast<std::size_t>(state.group.size()) * (64 << 10));
+    if (state.options.segment_bytes > 0) return state.options.segment_bytes;
+    return std::max<std::size_t>(512 << 10, static_cast<std::size_t>(state.group.size()) * (64 << 10));
   }
 };
 
@@ -235,7 +236,11 @@ Handle Communicator::start_allgatherv(TensorView input, TensorView output, std::
 
 Handle Communicator::start_gather(TensorView input, TensorView output, int root, const Options& options) {
   const bool is_root = rank() == root;
-  if (is_root) require_blocks(output, input, size(), "the output of a gather");
+  if (is_root) {
+    require_blocks(output, input, size(), "the output of a gather");
+    const bool in_place = input.begin() == output.begin() + static_cast<std::size_t>(root) * input.bytes();
+    require(in_place || !overlap(input, output), "gather's input lies in its output, but not in its own block of it");
+  }
   require_host(input);
   Call call(*state_, Collective::gather, input, options);
   call.set_root(root);
@@ -345,7 +350,9 @@ Communicator Communicator::split(std::int64_t color, std::int64_t key) {
   std::vector<Rank> ranks;
   for (const auto& member : members) ranks.push_back(group().at(member.second));
   Group child = group().child(std::move(ranks), state_->splits++, color);
-  return Communicator(std::make_unique<CommunicatorState>(endpoint(), std::move(child), state_->options, state_->traffic));
+  auto state = std::make_unique<CommunicatorState>(endpoint(), std::move(child), state_->options, state_->traffic);
+  state->break_with_parent(*state_);
+  return Communicator(std::move(state));
 }
 
 Communicator Communicator::recover(Duration timeout) {

@@ -68,7 +68,7 @@ struct CommunicatorOptions {
   // Where such a warning goes; to standard error if empty. Called on the rank that waits, the lowest if several do.
   std::function<void(const std::string&)> warn = {};
   CostModel cost = {};                  // the same on all ranks
-  std::size_t segment_bytes = 512 << 10;  // see layout.hpp
+  std::size_t segment_bytes = 0;        // see layout.hpp; 0: 512 KiB, more for many ranks
   int team_width = 0;                   // of `hierarchical`: ranks per team; 0: about the square root of n
 };
 
@@ -129,7 +129,8 @@ class Communicator {
   // Moves what can be moved for all operations under way. Calling it now and then during a computation overlaps them.
   void progress();
 
-  // A collective: the sub-group of all ranks that gave the same color, ordered by key, then by rank.
+  // A collective: the sub-group of all ranks that gave the same color, ordered by key, then by rank. It breaks when this
+  // group does.
   Communicator split(std::int64_t color, std::int64_t key);
   // A collective among the members that are left, after an Error: agrees on who they are and gives the next epoch's
   // Communicator. This one stays broken. Throws Error{timeout} if not all have called it by then.

@@ -7,12 +7,15 @@
 #include <utility>
 
 #include "paceline/core/check.hpp"
+#include "paceline/core/random.hpp"
 
 namespace paceline {
 namespace {
 
 constexpr Duration kFirstLook = std::chrono::milliseconds(50);
 constexpr Duration kLookAgain = std::chrono::milliseconds(200);
+// How long word of what a peer did may take behind a message that shows only that it did something.
+constexpr Duration kWordTakes = std::chrono::milliseconds(300);
 
 PlannerFacts planner_facts(const Endpoint& endpoint, const Group& group, const CommunicatorOptions& options) {
   return {.ranks = group.size(),
@@ -34,7 +37,13 @@ CommunicatorState::CommunicatorState(Endpoint& e, Group g, CommunicatorOptions o
       self(group.index_of(endpoint.rank())),
       planner(planner_facts(endpoint, group, options)) {
   if (self < 0) throw Error(Code::invalid, "this rank is not a member of the group");
+  for (const Rank rank : group.ranks()) history_ = mix(history_, static_cast<std::uint64_t>(rank));
+  contexts_ = {group.context()};
   traffic->enter(this);
+}
+
+void CommunicatorState::break_with_parent(const CommunicatorState& parent) {
+  contexts_.insert(contexts_.end(), parent.contexts_.begin(), parent.contexts_.end());
 }
 
 CommunicatorState::~CommunicatorState() { traffic->leave(this); }
@@ -46,7 +55,7 @@ void CommunicatorState::check_usable() const {
 }
 
 OpDescriptor CommunicatorState::describe(Collective op, const CollectiveOptions& o) {
-  OpDescriptor descriptor{.context = group.context(), .sequence = sequence + 1, .op = op};
+  OpDescriptor descriptor{.context = group.context(), .sequence = sequence + 1, .op = op, .history = history_};
   descriptor.set_name(o.name);
   return descriptor;
 }
@@ -66,16 +75,21 @@ Handle CommunicatorState::launch(Flight* flight, Request&& request, const Collec
   flight->bulletin_number = bulletin.enter(flight->posted);
   flight->error.reset();
   flight->active = true;
-  flight->warned = false;
+  flight->look = now + kFirstLook;
+  flight->in_doubt_since = {};
   active_.push_back(flight);
   Handle handle(this, flight);
   try {
     flight->run.begin(endpoint, group, std::move(request));
+    history_ = flight->run.fingerprint();
     flight->run.advance();
   } catch (const Error& error) {
     fail(*flight, error);
   }
-  if (flight->active && flight->run.done()) finish(*flight);
+  if (flight->active && flight->run.done()) {
+    finish(*flight);
+    glance(now);
+  }
   return handle;
 }
 
@@ -117,24 +131,43 @@ void CommunicatorState::finish(Flight& flight) {
   bulletin.leave(flight.bulletin_number, flight.posted, endpoint.clock().coarse_now());
 }
 
+// A rank whose operations are all complete as soon as it has sent its part never waits, but must see what has become of
+// the group, and now and then of its peers.
+void CommunicatorState::glance(TimePoint now) {
+  if (now >= next_glance_) {
+    endpoint.idle(now);
+    next_glance_ = now + kFirstLook;
+  }
+  endpoint.progress();
+  if (endpoint.alerts() != alerts_seen_) read_notices();
+}
+
 bool CommunicatorState::test(Flight* flight) {
   if (flight->active) step();
+  if (flight->active) watch(*flight);
   return !flight->active;
+}
+
+// What only time shows.
+void CommunicatorState::watch(Flight& flight) {
+  const TimePoint deadline = flight.run.request().deadline;
+  const TimePoint now = endpoint.clock().coarse_now();
+  if (now >= flight.look) {
+    flight.look = now + kLookAgain;
+    endpoint.idle(now);  // sees deaths, for those who never wait
+    look_around(flight);
+  }
+  if (flight.active && deadline != kNever && endpoint.clock().now() >= deadline) {
+    fail(flight, Error(Code::timeout, kNoRank, "deadline"));
+  }
 }
 
 void CommunicatorState::wait(Flight* flight) {
   const TimePoint deadline = flight->run.request().deadline;
-  TimePoint look = flight->posted.entered + kFirstLook;
   while (flight->active) {
     if (step()) continue;
-    endpoint.idle(std::min(look, deadline));
-    const TimePoint now = endpoint.clock().coarse_now();
-    if (now < std::min(look, deadline)) continue;
-    if (now >= look) {
-      look_around(*flight);
-      look = now + kLookAgain;
-    }
-    if (flight->active && endpoint.clock().now() >= deadline) fail(*flight, Error(Code::timeout, kNoRank, "deadline"));
+    endpoint.idle(std::min(flight->look, deadline));
+    watch(*flight);
   }
   if (flight->error) throw Error(*flight->error);
 }
@@ -161,31 +194,47 @@ bool CommunicatorState::has_reached(Rank peer, const OpDescriptor& mine) const {
   });
 }
 
+// The first operation that both still have on their boards and called differently: ours, and theirs.
+std::optional<std::pair<OpDescriptor, OpDescriptor>> CommunicatorState::disagreement(Rank peer) const {
+  std::optional<std::pair<OpDescriptor, OpDescriptor>> first;
+  const auto own = bulletin.recent(endpoint.rank());
+  for (const Posted& posted : bulletin.recent(peer)) {
+    const OpDescriptor& theirs = posted.descriptor;
+    if (theirs.context != group.context() || (first && first->first.sequence < theirs.sequence)) continue;
+    const auto same_number = [&](const Posted& p) { return p.descriptor.context == theirs.context && p.descriptor.sequence == theirs.sequence; };
+    const auto ours = std::find_if(own.begin(), own.end(), same_number);
+    if (ours != own.end() && ours->descriptor.fingerprint() != theirs.fingerprint()) first = std::pair(ours->descriptor, theirs);
+  }
+  return first;
+}
+
 // Compares boards: are we all in the same operation, and who is not there yet?
 void CommunicatorState::look_around(Flight& flight) {
   const OpDescriptor& mine = flight.posted.descriptor;
   std::vector<Rank> missing;
-  bool lowest_waiter = true;
+  int lower_waiters = 0;
+  bool warned_already = flight.posted.warned;
   for (int index = 0; index < group.size(); ++index) {
     const Rank peer = group.at(index);
     if (index == self) continue;
+    if (disagreement(peer)) return fail(flight, Error(Code::mismatch, peer, "other operation"));
     const auto theirs = peers_version(peer, mine);
-    if (theirs && theirs->descriptor.fingerprint() != mine.fingerprint()) {
-      return fail(flight, Error(Code::mismatch, peer, "other operation"));
-    }
     if (!has_reached(peer, mine)) {
       missing.push_back(peer);
     } else if (index < self && theirs && theirs->inside()) {
-      lowest_waiter = false;
+      ++lower_waiters;
+      warned_already |= theirs->warned;
     }
   }
   read_notices();  // an alert can be lost with the peer that gave it
-  const Duration waited = endpoint.clock().now() - flight.posted.entered;
-  if (flight.active && lowest_waiter && waited >= options.late_after && !flight.warned) warn_late(flight, missing);
+  // The lowest rank that waits warns. If it does not, it may itself be stopped: then the next one does, two looks later.
+  const Duration waited = endpoint.clock().now() - flight.posted.entered - lower_waiters * 2 * kLookAgain;
+  if (flight.active && waited >= options.late_after && !warned_already) warn_late(flight, missing);
 }
 
 void CommunicatorState::warn_late(Flight& flight, const std::vector<Rank>& missing) {
-  flight.warned = true;
+  flight.posted.warned = true;
+  bulletin.replace(flight.bulletin_number, flight.posted);
   const Duration waited = endpoint.clock().now() - flight.posted.entered;
   std::string text = fmt::format("paceline: rank {} has waited {:.0f} s in {}", endpoint.rank(), seconds(waited), flight.posted.descriptor.text());
   if (missing.empty()) text += "; all ranks have reached it, some have not finished it:";
@@ -195,6 +244,10 @@ void CommunicatorState::warn_late(Flight& flight, const std::vector<Rank>& missi
       if (peer != endpoint.rank()) text += fmt::format("\n  {}: {}", endpoint.describe(peer), last_seen(peer));
     }
   }
+  warn(text);
+}
+
+void CommunicatorState::warn(const std::string& text) const {
   if (options.warn) {
     options.warn(text);
   } else {
@@ -217,12 +270,27 @@ void CommunicatorState::read_notices() {
   if (broken_) return;
   for (const Rank peer : group.ranks()) {
     if (peer == endpoint.rank()) continue;
-    if (const auto notice = bulletin.notice_of(peer, group.context())) return break_with(*notice);
+    for (const std::uint64_t context : contexts_) {
+      if (const auto notice = bulletin.notice_of(peer, context)) return break_with(*notice);
+    }
   }
 }
 
-void CommunicatorState::fail(const Flight& flight, const Error& error) {
-  if (broken_) return;
+// A message can overtake what its sender has put on its board, which says what the message was of. The error comes again
+// until that has arrived.
+bool CommunicatorState::awaits_word(Flight& flight, const Error& error) {
+  const bool given_up_by_peer = error.code() == Code::cancelled && error.rank() != endpoint.rank();
+  if (given_up_by_peer) read_notices();  // its side of the group broke: its notice says why
+  if (broken_) return true;
+  const bool unexplained = error.code() == Code::mismatch && error.rank() >= 0 && !has_reached(error.rank(), flight.posted.descriptor);
+  if (!given_up_by_peer && !unexplained) return false;
+  const TimePoint now = endpoint.clock().now();
+  if (flight.in_doubt_since == TimePoint{}) flight.in_doubt_since = now;
+  return now - flight.in_doubt_since < kWordTakes;
+}
+
+void CommunicatorState::fail(Flight& flight, const Error& error) {
+  if (broken_ || awaits_word(flight, error)) return;
   Notice notice{.context = group.context(),
                 .sequence = flight.posted.descriptor.sequence,
                 .code = error.code(),
@@ -231,19 +299,21 @@ void CommunicatorState::fail(const Flight& flight, const Error& error) {
                 .reporters = flight.posted.descriptor,
                 .culprits = {}};
   if (error.code() == Code::mismatch && error.rank() >= 0) {
-    // Which operation the other one is in stands on its board; nothing, if it has long gone on.
-    if (const auto theirs = peers_version(error.rank(), flight.posted.descriptor)) notice.culprits = theirs->descriptor;
-  }
-  if (error.code() == Code::cancelled && error.rank() != endpoint.rank()) {
-    // A peer gave up a message because its side of the group broke: its own notice says why.
-    read_notices();
-    if (broken_) return;
+    // Which operation the other one called stands on its board; nothing, if it has long gone on.
+    if (const auto calls = disagreement(error.rank())) {
+      notice.sequence = calls->first.sequence;
+      notice.reporters = calls->first;
+      if (!calls->first.same_call(calls->second)) notice.culprits = calls->second;
+    } else if (const auto theirs = peers_version(error.rank(), flight.posted.descriptor)) {
+      notice.culprits = theirs->descriptor;
+    }
   }
   break_with(notice);
 }
 
 void CommunicatorState::break_with(const Notice& notice) {
   broken_ = notice;
+  bulletin.give_notice(notice);  // before anything is given up: peers who see that look here for the reason
   for (Flight* flight : active_) {
     flight->error = error_for(notice, flight->posted.descriptor);
     flight->run.abandon();
@@ -251,7 +321,6 @@ void CommunicatorState::break_with(const Notice& notice) {
     bulletin.leave(flight->bulletin_number, flight->posted, endpoint.clock().coarse_now());
   }
   active_.clear();
-  bulletin.give_notice(notice);
 }
 
 Error CommunicatorState::error_for(const Notice& notice, const OpDescriptor& mine) const {
@@ -262,7 +331,7 @@ Error CommunicatorState::error_for(const Notice& notice, const OpDescriptor& min
       const bool known = notice.culprits.text() != OpDescriptor{}.text();
       sentence = fmt::format("ranks called different operations: {} called {}, {} called {}",
                              endpoint.describe(notice.reporter), notice.reporters.text(), culprit,
-                             known ? notice.culprits.text() : "another one or with other sizes");
+                             known ? notice.culprits.text() : "another one, or another one before, or with other sizes");
       break;
     }
     case Code::peer_lost:

@@ -4,12 +4,14 @@
 // a dropped handle) breaks its Communicator and puts a Notice on its board, waking the others, who find it there and
 // break theirs. Ranks that wait for each other without any message passing between them look at each other's boards
 // after kFirstLook, and find that they are in different operations. So no wait lasts for ever unless a rank is merely
-// late, and of that the user is warned.
+// late, and of that the user is warned. A sub-group breaks with the group it was split from, because members who have
+// seen that one fail do not come to the sub-group's operations any more; not the other way round.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/collective/bulletin.hpp"
@@ -27,7 +29,8 @@ struct Flight {
   std::size_t bulletin_number = 0;
   std::optional<Error> error;
   bool active = false;
-  bool warned = false;
+  TimePoint look{};            // when to compare boards next
+  TimePoint in_doubt_since{};  // see awaits_word
   Schedule own_schedule;  // of an operation whose schedule is not the planner's
 };
 
@@ -35,6 +38,9 @@ class CommunicatorState {
  public:
   CommunicatorState(Endpoint& endpoint, Group group, CommunicatorOptions options, std::shared_ptr<Traffic> traffic);
   ~CommunicatorState();
+
+  // From now on a failure of the group that this one was split from, or of one before it, breaks this one too.
+  void break_with_parent(const CommunicatorState& parent);
 
   // Throws if the Communicator is broken.
   void check_usable() const;
@@ -66,11 +72,17 @@ class CommunicatorState {
   void finish(Flight& flight);
   void read_notices();
   void look_around(Flight& flight);
-  void fail(const Flight& flight, const Error& error);
+  void glance(TimePoint now);
+  void watch(Flight& flight);
+  bool awaits_word(Flight& flight, const Error& error);
+  void fail(Flight& flight, const Error& error);
   void break_with(const Notice& notice);
   Error error_for(const Notice& notice, const OpDescriptor& mine) const;
   std::string last_seen(Rank peer) const;
   void warn_late(Flight& flight, const std::vector<Rank>& missing);
+  void warn_not_recovering(const std::vector<bool>& alive, Duration waited) const;
+  void warn(const std::string& text) const;
+  std::optional<std::pair<OpDescriptor, OpDescriptor>> disagreement(Rank peer) const;
   std::optional<Posted> peers_version(Rank peer, const OpDescriptor& mine) const;
   bool has_reached(Rank peer, const OpDescriptor& mine) const;
 
@@ -79,6 +91,9 @@ class CommunicatorState {
   std::vector<Flight*> active_;  // in the order of their start
   std::optional<Notice> broken_;
   std::uint64_t alerts_seen_ = 0;
+  std::uint64_t history_ = 0;              // see OpDescriptor
+  std::vector<std::uint64_t> contexts_;  // whose notices break this Communicator
+  TimePoint next_glance_{};
 };
 
 }  // namespace paceline

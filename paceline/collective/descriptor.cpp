@@ -53,13 +53,18 @@ std::string_view name(Collective op) {
 
 void OpDescriptor::set_name(std::string_view full) {
   std::memset(name, 0, sizeof name);
-  std::memcpy(name, full.data(), std::min(full.size(), sizeof name - 1));
+  std::copy_n(full.begin(), std::min(full.size(), sizeof name - 1), name);
+  for (std::size_t i = sizeof name - 1; i < full.size(); ++i) shape = mix(shape, static_cast<std::uint8_t>(full[i]));
+}
+
+bool OpDescriptor::same_call(const OpDescriptor& other) const {
+  return pack_kinds(*this) == pack_kinds(other) && count == other.count && shape == other.shape && std::memcmp(name, other.name, sizeof name) == 0;
 }
 
 std::uint64_t OpDescriptor::fingerprint() const {
   std::uint64_t words[3];
   std::memcpy(words, name, sizeof words);
-  std::uint64_t hash = mix(context, sequence);
+  std::uint64_t hash = mix(mix(context, sequence), history);
   for (const std::uint64_t word : {pack_kinds(*this), static_cast<std::uint64_t>(count), shape, words[0], words[1], words[2]}) {
     hash = mix(hash, word);
   }
@@ -89,6 +94,8 @@ BoardRecord to_record(const Posted& posted) {
   std::memcpy(&record[5], posted.descriptor.name, sizeof posted.descriptor.name);
   record[8] = static_cast<std::uint64_t>(posted.entered.time_since_epoch().count());
   record[9] = static_cast<std::uint64_t>(posted.left.time_since_epoch().count());
+  record[10] = posted.descriptor.history;
+  record[11] = posted.warned ? 1 : 0;
   return record;
 }
 
@@ -103,6 +110,8 @@ Posted from_record(const BoardRecord& record) {
   posted.descriptor.name[sizeof posted.descriptor.name - 1] = 0;
   posted.entered = TimePoint(Duration(static_cast<std::int64_t>(record[8])));
   posted.left = TimePoint(Duration(static_cast<std::int64_t>(record[9])));
+  posted.descriptor.history = record[10];
+  posted.warned = record[11] != 0;
   return posted;
 }
 

@@ -40,11 +40,16 @@ struct OpDescriptor {
   std::int32_t root = -1;
   std::int64_t count = 0;   // of elements; the same on all ranks, or 0 where ranks may differ
   std::uint64_t shape = 0;  // hash of what else must agree, such as the counts of an allgatherv
+  // The fingerprint of the group's operation before this one; of its members, before the first. So ranks that have
+  // disagreed once, and were through with it before anybody could notice, disagree in all that follows.
+  std::uint64_t history = 0;
   char name[24] = {};       // the user's name for it, cut
 
   void set_name(std::string_view full);
   // Never 0. The same on two ranks if and only if they called the same operation.
   std::uint64_t fingerprint() const;
+  // As fingerprint, whatever came before.
+  bool same_call(const OpDescriptor& other) const;
   // "allreduce #12 'fc1.weight' (sum, 1024 f32)"
   std::string text() const;
 };
@@ -54,6 +59,7 @@ struct Posted {
   OpDescriptor descriptor;
   TimePoint entered{};
   TimePoint left{};  // the clock's zero: still inside
+  bool warned = false;  // has told the user that somebody is late for it
 
   bool inside() const { return left == TimePoint{}; }
 };

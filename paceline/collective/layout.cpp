@@ -50,6 +50,12 @@ Extent Layout::find(const Blocks& blocks, std::size_t segment) const {
   return {in_scratch ? copy * segment_bytes_ : whole.offset + begin, bytes};
 }
 
+std::size_t Layout::whole_block(const Blocks& blocks) const {
+  if (vector_) return 0;
+  if (blocks.buffer == Buffer::input) return input_[static_cast<std::size_t>(blocks.first)].bytes;
+  return output_[static_cast<std::size_t>(blocks.first % blocks_)].bytes;
+}
+
 Extent Layout::find_in_vector(const Blocks& blocks, std::size_t segment) const {
   const std::size_t base = std::min(bytes_, segment * segment_bytes_);
   const std::size_t length = std::min(segment_bytes_, bytes_ - base);

@@ -24,6 +24,8 @@ class Layout {
 
   std::size_t segments() const { return segments_; }
   Extent find(const Blocks& blocks, std::size_t segment) const;
+  // The bytes of a given block in all segments; 0 in a layout of one vector.
+  std::size_t whole_block(const Blocks& blocks) const;
   // Of one copy of the output in scratch.
   std::size_t scratch_stride() const { return segment_bytes_; }
 

@@ -7,6 +7,8 @@
 // votes from ranks that have already committed S, which it does not, so it follows them. The death of a committer that
 // nobody else has seen commit changes nothing that anybody could notice. This needs what the fabric gives on one host: no
 // live rank is ever taken for dead.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -39,12 +41,30 @@ std::optional<std::vector<bool>> decision(const Endpoint& endpoint, const Bullet
 
 }  // namespace
 
+// Of those who have called recover(), the lowest tells the user who has not.
+void CommunicatorState::warn_not_recovering(const std::vector<bool>& alive, Duration waited) const {
+  std::string text = fmt::format("paceline: rank {} has waited {:.0f} s in recover()", endpoint.rank(), seconds(waited));
+  for (int index = 0; index < group.size(); ++index) {
+    const Rank peer = group.at(index);
+    if (!alive[static_cast<std::size_t>(index)] || index == self) continue;
+    if (!bulletin.vote_of(peer, group.context(), alive.size())) {
+      text += fmt::format("\n  missing: {}: {}", endpoint.describe(peer), last_seen(peer));
+    } else if (index < self) {
+      return;
+    }
+  }
+  warn(text);
+}
+
 Group CommunicatorState::agree_on_survivors(TimePoint deadline) {
+  if (!broken_) read_notices();
   if (!broken_) throw Error(Code::invalid, "recover() was called on a group that is not broken");
   if (static_cast<std::size_t>(group.size()) > Vote::kMaxMembers) throw Error(Code::invalid, "the group is too large to recover");
   std::vector<bool> voted;
+  const TimePoint start = endpoint.clock().now();
+  bool warned = false;
   for (;;) {
-    while (endpoint.progress()) {
+    while (step()) {  // also the operations of other groups, which members may be waiting in
     }
     std::vector<bool> alive(static_cast<std::size_t>(group.size()));
     for (int index = 0; index < group.size(); ++index) alive[static_cast<std::size_t>(index)] = !endpoint.gone(group.at(index));
@@ -55,7 +75,12 @@ Group CommunicatorState::agree_on_survivors(TimePoint deadline) {
       endpoint.retire(group.context());
       return group.next_epoch(members_of(group, *agreed));
     }
-    if (endpoint.clock().now() >= deadline) throw Error(Code::timeout, "not all members that are left have called recover() in time");
+    const TimePoint now = endpoint.clock().now();
+    if (!warned && now - start >= options.late_after) {
+      warned = true;
+      warn_not_recovering(alive, now - start);
+    }
+    if (now >= deadline) throw Error(Code::timeout, "not all members that are left have called recover() in time");
     // Alerts wake us; the look once in a while is for a board that changed without one.
     endpoint.idle(std::min(deadline, endpoint.clock().after(std::chrono::milliseconds(100))));
   }

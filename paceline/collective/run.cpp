@@ -122,12 +122,14 @@ bool Run::issue(Lane& lane, const Step& step) {
   if (lane.segment > 0 && bytes.empty()) return true;
   const Rank peer = group_->at(step.peer);
   const Tag message = tag(part(fell_back_ ? fallback_route : first_route, lane.segment));
+  // The first message of a block vouches for the whole of it: a pair that disagrees could otherwise part in between.
+  const std::uint64_t fingerprint = lane.segment == 0 ? fingerprint_ ^ route_.layout.whole_block(step.what) : fingerprint_;
   Pending& pending = lane.pending[lane.next];
   if (step.action == Action::send) {
-    pending = endpoint_->send(peer, message, bytes, fingerprint_);
+    pending = endpoint_->send(peer, message, bytes, fingerprint);
   } else {
     const Combine combine = step.action == Action::reduce ? combine_kernel(request_.descriptor.reduce, request_.descriptor.dtype) : nullptr;
-    pending = endpoint_->receive(peer, message, bytes, {.combine = combine, .fingerprint = fingerprint_, .exact = true});
+    pending = endpoint_->receive(peer, message, bytes, {.combine = combine, .fingerprint = fingerprint, .exact = true});
   }
   return true;
 }
@@ -140,7 +142,9 @@ void Run::begin_meeting() {
   const Tag message = tag(part(meetings, static_cast<std::uint64_t>(meeting_.number)));
   meeting_.under_way = true;
   locations_.resize(count);
-  locations_[static_cast<std::size_t>(self_)] = endpoint_->locate(request_.output, request_.output_bytes).value_or(Endpoint::Location{});
+  // No bytes lie anywhere: nobody will look for them.
+  const auto here = request_.output_bytes == 0 ? Endpoint::Location{.region = 1} : endpoint_->locate(request_.output, request_.output_bytes).value_or(Endpoint::Location{});
+  locations_[static_cast<std::size_t>(self_)] = here;
   const auto own = std::as_bytes(std::span(&locations_[static_cast<std::size_t>(self_)], 1));
   for (int hop = 1; hop < n; ++hop) {
     const int to = (self_ + hop) % n;
@@ -212,15 +216,15 @@ void Run::run_local(Lane& lane, const Step& step) {
 int Run::divisor() const { return request_.descriptor.reduce == ReduceOp::average ? group_->size() : 1; }
 
 void Run::run_fold(Lane& lane, const Step& step) {
-  std::vector<const std::byte*> sources;
+  sources_.clear();
   for (int rank = 0; rank < group_->size(); ++rank) {
     const Blocks copy{Buffer::scratch, rank * route_.schedule->blocks + step.what.first, step.what.count};
-    sources.push_back(memory(lane, rank == self_ ? step.with : copy).data());
+    sources_.push_back(memory(lane, rank == self_ ? step.with : copy).data());
   }
   const auto what = memory(lane, step.what);
   std::byte* const targets[] = {what.data()};
   const OpDescriptor& d = request_.descriptor;
-  fold({.op = d.reduce, .dtype = d.dtype, .sources = sources, .targets = targets, .bytes = what.size(), .divide_by = divisor()});
+  fold({.op = d.reduce, .dtype = d.dtype, .sources = sources_, .targets = targets, .bytes = what.size(), .divide_by = divisor()});
 }
 
 std::byte* Run::mapped(int peer, const Extent& extent) {
@@ -237,18 +241,18 @@ std::byte* Run::mapped(int peer, const Extent& extent) {
 void Run::run_direct(const Step& step) {
   const Extent extent = route_.layout.find(step.what, 0);
   if (extent.bytes == 0) return;
-  std::vector<const std::byte*> sources;
-  std::vector<std::byte*> targets;
+  sources_.clear();
+  targets_.clear();
   for (int rank = 0; rank < group_->size(); ++rank) {
     std::byte* at = mapped(rank, extent);
-    sources.push_back(at);
-    targets.push_back(at);
+    sources_.push_back(at);
+    targets_.push_back(at);
   }
   const OpDescriptor& d = request_.descriptor;
   fold({.op = d.reduce,
         .dtype = d.dtype,
-        .sources = sources,
-        .targets = targets,
+        .sources = sources_,
+        .targets = targets_,
         .bytes = extent.bytes,
         .divide_by = divisor()});
   endpoint_->count_direct(2 * extent.bytes * static_cast<std::size_t>(group_->size() - 1));

@@ -45,6 +45,7 @@ class Run {
   void abandon();
 
   const Request& request() const { return request_; }
+  std::uint64_t fingerprint() const { return fingerprint_; }
   // The one that was taken in the end.
   Algorithm algorithm() const { return fell_back_ ? request_.fallback_algorithm : request_.descriptor.algorithm; }
 
@@ -102,6 +103,8 @@ class Run {
   Meeting meeting_;
   std::vector<Endpoint::Location> locations_;  // of every rank's output, known after the first meeting
   std::vector<std::byte> scratch_memory_;
+  std::vector<const std::byte*> sources_;  // of the fold at hand; kept, so that it costs no allocation
+  std::vector<std::byte*> targets_;
 };
 
 }  // namespace paceline

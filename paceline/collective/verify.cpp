@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "paceline/collective/verify_case.hpp"
-#include "paceline/core/check.hpp"
 
 namespace paceline {
 namespace {

@@ -12,6 +12,7 @@
 // order would do. A few hostile orders are run all the same (verify_run.cpp). Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

@@ -9,25 +9,20 @@ namespace paceline {
 
 // ---- Pending
 
-Pending::Pending(Pending&& other) noexcept
-    : endpoint_(std::exchange(other.endpoint_, nullptr)), operation_(std::exchange(other.operation_, nullptr)) {}
+Pending::Pending(Endpoint* endpoint, Operation* operation) : endpoint_(endpoint), status_(operation) {}
+
+const Operation& Pending::operation() const { return *static_cast<const Operation*>(status_); }
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   if (this != &other) {
-    drop();
+    if (status_ != nullptr) drop();
     endpoint_ = std::exchange(other.endpoint_, nullptr);
-    operation_ = std::exchange(other.operation_, nullptr);
+    status_ = std::exchange(other.status_, nullptr);
   }
   return *this;
 }
 
-Pending::~Pending() { drop(); }
-
-void Pending::drop() noexcept {
-  if (operation_ != nullptr) endpoint_->state_->drop(std::exchange(operation_, nullptr));
-}
-
-bool Pending::done() const { return operation_ == nullptr || operation_->ended(); }
+void Pending::drop() noexcept { endpoint_->state_->drop(static_cast<Operation*>(std::exchange(status_, nullptr))); }
 
 bool Pending::test() {
   if (!done()) endpoint_->progress();
@@ -40,16 +35,15 @@ void Pending::wait_until(TimePoint deadline) {
   while (!done()) {
     if (endpoint_->progress()) continue;
     if (deadline != kNever && endpoint_->clock().now() >= deadline) {
-      throw Error(Code::timeout, operation_->peer, "the deadline of a message has passed");
+      throw Error(Code::timeout, operation().peer, "the deadline of a message has passed");
     }
     endpoint_->idle(deadline);
   }
   if (error() != nullptr) throw Error(*error());
 }
 
-const Error* Pending::error() const { return operation_ == nullptr ? nullptr : operation_->error.get(); }
-Rank Pending::source() const { return operation_ == nullptr ? kNoRank : operation_->peer; }
-std::size_t Pending::bytes() const { return operation_ == nullptr ? 0 : operation_->moved; }
+Rank Pending::source() const { return status_ == nullptr ? kNoRank : operation().peer; }
+std::size_t Pending::bytes() const { return status_ == nullptr ? 0 : operation().moved; }
 
 // ---- Endpoint
 

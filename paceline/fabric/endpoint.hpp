@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paceline/core/clock.hpp"
@@ -26,6 +27,21 @@ namespace paceline {
 
 class Arena;
 class Endpoint;
+
+// How far a send or receive has come. Here, and not with the rest of Operation, so that asking costs no call.
+struct OperationStatus {
+  enum class Phase : std::uint8_t {
+    queued,     // send: not announced yet. receive: posted, not matched
+    requested,  // send: announced, waits for the grant
+    streaming,  // payload is moving
+    complete,
+    failed,
+  };
+  Phase phase = Phase::queued;
+  std::unique_ptr<Error> error;
+
+  bool ended() const { return phase >= Phase::complete; }
+};
 struct Operation;
 
 inline constexpr Rank kAnyRank = -2;
@@ -45,20 +61,23 @@ using Combine = void (*)(std::byte* into, const std::byte* piece, std::size_t by
 class Pending {
  public:
   Pending() = default;  // a complete operation of 0 bytes
-  Pending(Pending&& other) noexcept;
+  Pending(Pending&& other) noexcept
+      : endpoint_(std::exchange(other.endpoint_, nullptr)), status_(std::exchange(other.status_, nullptr)) {}
   Pending& operator=(Pending&& other) noexcept;
-  ~Pending();
+  ~Pending() {
+    if (status_ != nullptr) drop();
+  }
 
   // Moves messages, then says whether the operation has ended, well or not.
   bool test();
   // As test, without moving messages.
-  bool done() const;
+  bool done() const { return status_ == nullptr || status_->ended(); }
   // Returns when the operation is complete; throws its Error if it failed.
   void wait();
   // As wait, but throws Error{timeout} at `deadline`; the operation goes on and can be waited for again.
   void wait_until(TimePoint deadline);
   // The Error of a failed operation; nullptr if it is under way or succeeded.
-  const Error* error() const;
+  const Error* error() const { return status_ == nullptr ? nullptr : status_->error.get(); }
 
   // Of a complete receive: who sent it, and how many bytes.
   Rank source() const;
@@ -66,11 +85,12 @@ class Pending {
 
  private:
   friend class Endpoint;
-  Pending(Endpoint* endpoint, Operation* operation) : endpoint_(endpoint), operation_(operation) {}
+  Pending(Endpoint* endpoint, Operation* operation);
+  const Operation& operation() const;
   void drop() noexcept;
 
   Endpoint* endpoint_ = nullptr;
-  Operation* operation_ = nullptr;
+  OperationStatus* status_ = nullptr;  // of an Operation; nullptr: complete
 };
 
 struct TrafficCounters {

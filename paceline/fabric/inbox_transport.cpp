@@ -1,6 +1,5 @@
 #include "paceline/fabric/inbox_transport.hpp"
 
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -17,12 +16,13 @@ namespace {
 constexpr std::uint64_t kDoorbellKey = ~std::uint64_t{0};
 
 // Note [Spinning before sleeping]. Waking a sleeper costs 5 to 100 µs. A rank that spins for less than that falls into
-// step with its peer in the worst way: each is asleep whenever the other is done. A rank that spins for longer on a
-// machine that is busy with other things burns the time its peer needs. Which of the two it is shows only by
-// trying: a rank spins long until that has been in vain a few times in a row, then briefly for a while, then
-// tries again. Where ranks outnumber cores, spinning is never right.
+// step with its peer in the worst way: each is asleep whenever the other is done. But where the peer needs the very
+// core on which we spin, spinning only delays it. That case gives itself away: a long spin in vain, and then a short
+// sleep. After a few of these in a row a rank spins only briefly for a while, then tries again. Where ranks outnumber
+// cores, spinning is never right.
 constexpr Duration kLongSpin = std::chrono::microseconds(200);
 constexpr Duration kBriefSpin = std::chrono::microseconds(10);
+constexpr Duration kShortSleep = std::chrono::microseconds(300);
 constexpr int kTries = 3;
 constexpr int kWaitsBetweenTries = 100;
 
@@ -39,20 +39,13 @@ timespec until_then(TimePoint until, TimePoint now) {
 
 }  // namespace
 
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
-InboxTransport::InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::string backend)
+InboxTransport::InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::string backend, int cores)
     : own_(peers[static_cast<std::size_t>(rank)].inbox), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_.valid()) throw system_error("cannot create an epoll descriptor", errno);
   facts_ = {.rank = rank,
             .size = static_cast<int>(peers.size()),
             .max_payload = own_.shape().payload,
-            .cores = available_cores(),
+            .cores = cores,
             .backend = std::move(backend)};
   for (InboxPeer& peer : peers) {
     Link link{.peer = std::move(peer)};
@@ -193,18 +186,27 @@ bool InboxTransport::something_to_do() const {
 
 void InboxTransport::wait(TimePoint until) {
   if (something_to_do()) return;
+  const bool crowded = facts_.size > facts_.cores;
   const bool trying = brief_waits_left_ == 0;
-  if (facts_.size <= facts_.cores && spin(std::min(until, clock_.now() + (trying ? kLongSpin : kBriefSpin)))) {
+  if (!crowded && spin(std::min(until, clock_.now() + (trying ? kLongSpin : kBriefSpin)))) {
     if (trying) vain_spins_ = 0;
     return;
   }
-  if (!trying) {
+  const TimePoint begin = clock_.now();
+  sleep(until);
+  if (!crowded) learn_from_sleep(trying, clock_.now() - begin);
+}
+
+// See Note [Spinning before sleeping].
+void InboxTransport::learn_from_sleep(bool tried, Duration slept) {
+  if (!tried) {
     --brief_waits_left_;
+  } else if (slept >= kShortSleep) {
+    vain_spins_ = 0;  // the peer was busy elsewhere: nothing can be learnt from that
   } else if (++vain_spins_ == kTries) {
     vain_spins_ = 0;
     brief_waits_left_ = kWaitsBetweenTries;
   }
-  sleep(until);
 }
 
 bool InboxTransport::spin(TimePoint stop) const {

@@ -34,7 +34,8 @@ class InboxTransport : public Transport {
 
  protected:
   // `peers` by rank; the entry of this rank itself holds its own inbox and doorbell.
-  InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::string backend);
+  // `cores`: those that any of the ranks may run on, the same number on every rank.
+  InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::string backend, int cores);
 
   // Adds a descriptor whose readiness is reported to on_ready with `key`.
   void watch(int descriptor, std::uint64_t key);
@@ -64,6 +65,7 @@ class InboxTransport : public Transport {
   void ring_if_asleep(const Link& link) const;
   void sleep(TimePoint until);
   bool spin(TimePoint stop) const;
+  void learn_from_sleep(bool tried, Duration slept);
 
   SteadyClock clock_;
   Facts facts_;
@@ -75,8 +77,5 @@ class InboxTransport : public Transport {
   std::uint64_t alerts_seen_ = 0;
   int leaving_ = 0;
 };
-
-// Cores that this process may run on.
-int available_cores();
 
 }  // namespace paceline

@@ -14,18 +14,10 @@
 namespace paceline {
 
 // A send or receive under way; what a Pending points to.
-struct Operation {
+struct Operation : OperationStatus {
   enum class Kind : std::uint8_t { send, receive };
-  enum class Phase : std::uint8_t {
-    queued,     // send: not announced yet. receive: posted, not matched
-    requested,  // send: announced, waits for the grant
-    streaming,  // payload is moving
-    complete,
-    failed,
-  };
 
   Kind kind = Kind::send;
-  Phase phase = Phase::queued;
   Rank peer = kNoRank;  // of a receive: kAnyRank until it is matched
   Tag tag;
   std::uint64_t fingerprint = 0;
@@ -38,12 +30,11 @@ struct Operation {
   std::vector<std::byte>* growing = nullptr;   // receive of unknown size
   Combine combine = nullptr;                   // receive
   bool exact = false;                          // receive: the message must fill `into`
-  std::unique_ptr<Error> error;
 
   Operation* previous = nullptr;  // in its MatchList, or in the pool's free list
   Operation* next = nullptr;
 
-  bool ended() const { return phase >= Phase::complete; }
+  void reset() { *this = Operation{}; }
 };
 
 // A message, or the request for one, that no receive has asked for yet.
@@ -54,6 +45,8 @@ struct Arrival {
   std::vector<std::byte> payload;  // of an eager message
   Arrival* previous = nullptr;
   Arrival* next = nullptr;
+
+  void reset() { payload.clear(); }  // keeps its memory: all else is set anew
 };
 
 // Items (Operation or Arrival) by tag, oldest first. Items are linked, not owned.
@@ -120,7 +113,7 @@ class Pool {
   }
 
   void give_back(Item* item) {
-    *item = Item{};
+    item->reset();
     item->next = free_;
     free_ = item;
   }

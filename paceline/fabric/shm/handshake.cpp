@@ -41,6 +41,7 @@ class Meeting {
     self.inbox = std::make_shared<Mapping>(inbox_, inbox_bytes_);
     self.doorbell = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!self.doorbell.valid()) throw system_error("cannot create an eventfd", errno);
+    self.cores = available_cores();
   }
 
   std::vector<Met> run(const Door& door) {
@@ -81,6 +82,7 @@ class Meeting {
     Packet packet{.kind = Packet::Kind::hello, .rank = options_.rank, .bytes = inbox_bytes_};
     std::copy(options_.token.begin(), options_.token.end(), packet.token.begin());
     const Met& self = met_[static_cast<std::size_t>(options_.rank)];
+    packet.cores = self.cores;
     const int descriptors[] = {inbox_.number(), self.doorbell.number()};
     send_packet(socket.number(), packet, descriptors, options_.deadline);
   }
@@ -99,6 +101,7 @@ class Meeting {
     met.inbox = std::make_shared<Mapping>(hello.descriptors[0], inbox_bytes_);
     met.doorbell = std::move(hello.descriptors[1]);
     met.pidfd = pidfd_of(socket);
+    met.cores = packet.cores;
     met.socket = std::move(socket);
     return true;
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "paceline/fabric/cores.hpp"
 #include "paceline/fabric/descriptor.hpp"
 #include "paceline/fabric/shm/memfd.hpp"
 #include "paceline/fabric/shm/shm.hpp"
@@ -16,6 +17,7 @@ struct Met {
   Descriptor socket;
   Descriptor doorbell;
   Descriptor pidfd;  // invalid where the kernel cannot name the peer; its socket then tells of its end
+  CoreSet cores;     // that it may run on
   std::shared_ptr<Mapping> inbox;  // shared by ranks that are threads of one process, see make_shm_thread_endpoints
 };
 

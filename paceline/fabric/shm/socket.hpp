@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "paceline/core/clock.hpp"
+#include "paceline/fabric/cores.hpp"
 #include "paceline/fabric/descriptor.hpp"
 
 namespace paceline::shm {
@@ -24,6 +25,7 @@ struct Packet {
   std::uint64_t id = 0;                // region, release
   std::uint64_t bytes = 0;             // hello: of the inbox; region
   std::array<char, kTokenBytes> token{};  // hello
+  CoreSet cores{};                     // hello: where its rank may run
 };
 
 struct Received {

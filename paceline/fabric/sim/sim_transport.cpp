@@ -15,6 +15,7 @@ Transport::Facts facts_of(const SimOptions& options, Rank rank) {
           .size = options.ranks,
           .max_payload = options.max_payload,
           .cores = options.cores > 0 ? options.cores : ranks_of_host,
+          .mapped_memory = options.shared_memory,
           .backend = "sim"};
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "paceline/fabric/cores.hpp"
 #include "paceline/fabric/inbox_transport.hpp"
 
 namespace paceline {
@@ -84,7 +85,7 @@ class Mesh {
 class ThreadTransport final : public InboxTransport {
  public:
   ThreadTransport(Rank rank, std::shared_ptr<Mesh> mesh)
-      : InboxTransport(rank, mesh->peers(), "thread"), mesh_(std::move(mesh)) {}
+      : InboxTransport(rank, mesh->peers(), "thread", available_cores().count()), mesh_(std::move(mesh)) {}
 
   SharedRegion allocate(std::size_t bytes) override { return mesh_->allocate(facts().rank, bytes); }
   void release(std::uint64_t region) override { mesh_->release(facts().rank, region); }
