@@ -9,7 +9,7 @@
 #include "paceline/launch/join.hpp"
 
 int main(int argc, char** argv) {
-  auto job = paceline::join(argc, argv);                            // 1. meet the other workers
+  auto job = paceline::join(argc, argv);  // 1. meet the other workers
   paceline::Communicator world(job.endpoint(), job.group());
 
   paceline::Arena arena = job.endpoint().allocate(25'000'000 * sizeof(float));  // 2. memory that all of them can reach

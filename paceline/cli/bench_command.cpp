@@ -30,9 +30,19 @@ struct BenchArguments {
 // The same command again, once per rank. A worker finds itself in a job and measures.
 int start_workers(const BenchArguments& arguments) {
   RunOptions run_options;
-  run_options.command = {std::filesystem::read_symlink("/proc/self/exe").string(), "bench", std::string(name(arguments.options.op)),
-                         "--bytes", arguments.bytes, "--algorithm", arguments.options.algorithm, "--memory",
-                         arguments.options.memory, "--seconds", fmt::format("{}", arguments.options.seconds), "--segment", arguments.segment};
+  run_options.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                         "bench",
+                         std::string(name(arguments.options.op)),
+                         "--bytes",
+                         arguments.bytes,
+                         "--algorithm",
+                         arguments.options.algorithm,
+                         "--memory",
+                         arguments.options.memory,
+                         "--seconds",
+                         fmt::format("{}", arguments.options.seconds),
+                         "--segment",
+                         arguments.segment};
   if (arguments.json) run_options.command.push_back("--json");
   if (arguments.options.handle) run_options.command.push_back("--handle");
   for (char** variable = environ; *variable != nullptr; ++variable) run_options.environment.emplace_back(*variable);
@@ -59,12 +69,14 @@ void print_json(const BenchOptions& options, const BenchPoint& point) {
 void print_header(const BenchOptions& options, int ranks) {
   fmt::print("{} of f32, {} ranks, {} memory{}; time per operation, median over batches\n", name(options.op), ranks,
              options.memory, options.handle ? ", started and waited for" : "");
-  fmt::print("{:>10}  {:<16} {:>12} {:>10} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "± MAD", "p99 µs", "GB/s");
+  fmt::print("{:>10}  {:<16} {:>12} {:>10} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "± MAD", "p99 µs",
+             "GB/s");
 }
 
 void print_row(const BenchPoint& point) {
   fmt::print("{:>10}  {:<16} {:>12.2f} {:>10.2f} {:>12.2f} {:>9.3f}\n", format_bytes(point.bytes), point.algorithm,
-             point.timing.median_us, point.timing.mad_us, point.timing.p99_us, gbps(point.bytes, point.timing.median_us));
+             point.timing.median_us, point.timing.mad_us, point.timing.p99_us,
+             gbps(point.bytes, point.timing.median_us));
   std::fflush(stdout);
 }
 
@@ -89,14 +101,20 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   command->add_option("operation", *op, "allreduce, allgather, broadcast or alltoall")
       ->required()
       ->check(CLI::IsMember({"allreduce", "allgather", "broadcast", "alltoall"}));
-  command->add_option("-n,--ranks", arguments->ranks, "Number of ranks, each a process")->check(CLI::Range(1, 64))->capture_default_str();
-  command->add_option("--bytes", arguments->bytes, "Sizes of a rank's buffer: 1KiB:256MiB doubles, 1KiB,3MiB lists")->capture_default_str();
+  command->add_option("-n,--ranks", arguments->ranks, "Number of ranks, each a process")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--bytes", arguments->bytes, "Sizes of a rank's buffer: 1KiB:256MiB doubles, 1KiB,3MiB lists")
+      ->capture_default_str();
   command->add_option("--algorithm", arguments->options.algorithm, "auto, or one by name")->capture_default_str();
   command->add_option("--memory", arguments->options.memory, "Where the buffers are")
       ->check(CLI::IsMember({"arena", "heap"}))
       ->capture_default_str();
-  command->add_option("--seconds", arguments->options.seconds, "Time budget per size")->check(CLI::Range(0.001, 600.0))->capture_default_str();
-  command->add_option("--segment", arguments->segment, "Segments into which a long operation is cut")->capture_default_str();
+  command->add_option("--seconds", arguments->options.seconds, "Time budget per size")
+      ->check(CLI::Range(0.001, 600.0))
+      ->capture_default_str();
+  command->add_option("--segment", arguments->segment, "Segments into which a long operation is cut")
+      ->capture_default_str();
   command->add_flag("--handle", arguments->options.handle, "Start and wait instead of the blocking call");
   command->add_flag("--json", arguments->json, "One JSON line per size instead of a table");
   command->callback([arguments, op, &exit_code] {

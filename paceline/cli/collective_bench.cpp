@@ -26,7 +26,8 @@ class Floats {
       data_ = arena_.as<float>().first(count);
     } else {
       heap_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
-      if (heap_ == nullptr) throw Error(Code::system, "there is not enough memory for buffers of " + format_bytes(bytes));
+      if (heap_ == nullptr)
+        throw Error(Code::system, "there is not enough memory for buffers of " + format_bytes(bytes));
       data_ = {heap_.get(), count};
     }
   }
@@ -50,7 +51,10 @@ class Point {
         block_(bytes / sizeof(float) / ranks_),
         in_place_(options.op == Collective::allreduce || options.op == Collective::broadcast),
         output_(world.endpoint(), options.memory, in_place_ ? bytes / sizeof(float) : block_ * ranks_),
-        input_(world.endpoint(), options.memory, in_place_ ? 0 : options.op == Collective::allgather ? block_ : block_ * ranks_),
+        input_(world.endpoint(), options.memory,
+               in_place_                             ? 0
+               : options.op == Collective::allgather ? block_
+                                                     : block_ * ranks_),
         call_{.name = {}, .algorithm = algorithm_named(options.algorithm, options.op)} {}
 
   std::size_t bytes() const { return output_.get().size_bytes(); }
@@ -70,8 +74,9 @@ class Point {
     const auto got = output_.get();
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (got[i] == expected(i)) continue;
-      throw Error(Code::invalid, world_.rank(), fmt::format("rank {}: the result of {} is wrong at element {} of {}: {} instead of {}",
-                                                            world_.rank(), name(options_.op), i, got.size(), got[i], expected(i)));
+      throw Error(Code::invalid, world_.rank(),
+                  fmt::format("rank {}: the result of {} is wrong at element {} of {}: {} instead of {}", world_.rank(),
+                              name(options_.op), i, got.size(), got[i], expected(i)));
     }
     // Zeros stay zeros however often they are summed, where anything else would soon be infinite.
     std::fill(got.begin(), got.end(), 0.0f);
@@ -89,7 +94,8 @@ class Point {
       case Collective::allreduce: return sample(i, 0) * n * (n + 1) / 2;
       case Collective::broadcast: return sample(i, 0);
       case Collective::allgather: return sample(i % block_, static_cast<int>(i / block_));
-      default: return sample(static_cast<std::size_t>(world_.rank()) * block_ + i % block_, static_cast<int>(i / block_));
+      default:
+        return sample(static_cast<std::size_t>(world_.rank()) * block_ + i % block_, static_cast<int>(i / block_));
     }
   }
 
@@ -124,10 +130,12 @@ class Point {
 }  // namespace
 
 Collective collective_named(const std::string& text) {
-  for (const Collective op : {Collective::allreduce, Collective::allgather, Collective::broadcast, Collective::alltoall}) {
+  for (const Collective op :
+       {Collective::allreduce, Collective::allgather, Collective::broadcast, Collective::alltoall}) {
     if (text == name(op)) return op;
   }
-  throw Error(Code::invalid, "there is no benchmark of '" + text + "'; there is allreduce, allgather, broadcast, alltoall");
+  throw Error(Code::invalid,
+              "there is no benchmark of '" + text + "'; there is allreduce, allgather, broadcast, alltoall");
 }
 
 Algorithm algorithm_named(const std::string& text, Collective op) {
@@ -147,7 +155,8 @@ void check_bench_options(const BenchOptions& options) {
   }
 }
 
-void bench_collective(Endpoint& endpoint, const BenchOptions& options, const std::function<void(const BenchPoint&)>& report) {
+void bench_collective(Endpoint& endpoint, const BenchOptions& options,
+                      const std::function<void(const BenchPoint&)>& report) {
   Communicator world(endpoint, Group::world(endpoint.size()), {.segment_bytes = options.segment_bytes});
   const auto average = [&world](double value) {
     std::vector<double> mean = {value};

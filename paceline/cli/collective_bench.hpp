@@ -38,6 +38,7 @@ Algorithm algorithm_named(const std::string& text, Collective op);
 void check_bench_options(const BenchOptions& options);
 
 // Called by all ranks; `report` on each of them, once per size. Throws Error if a result is wrong.
-void bench_collective(Endpoint& endpoint, const BenchOptions& options, const std::function<void(const BenchPoint&)>& report);
+void bench_collective(Endpoint& endpoint, const BenchOptions& options,
+                      const std::function<void(const BenchPoint&)>& report);
 
 }  // namespace paceline

@@ -8,12 +8,14 @@ namespace paceline {
 namespace {
 
 TEST(CollectiveBench, ReportsEveryOperationMemoryAndSizeItWasAskedFor) {
-  for (const Collective op : {Collective::allreduce, Collective::allgather, Collective::broadcast, Collective::alltoall}) {
+  for (const Collective op :
+       {Collective::allreduce, Collective::allgather, Collective::broadcast, Collective::alltoall}) {
     for (const std::string memory : {"arena", "heap"}) {
       for (const bool handle : {false, true}) {
         run_ranks(2, [&](Endpoint& endpoint) {
           std::vector<BenchPoint> points;
-          const BenchOptions options{.op = op, .bytes = {0, 24, 1 << 20}, .memory = memory, .seconds = 0.001, .handle = handle};
+          const BenchOptions options{
+              .op = op, .bytes = {0, 24, 1 << 20}, .memory = memory, .seconds = 0.001, .handle = handle};
           bench_collective(endpoint, options, [&](const BenchPoint& point) { points.push_back(point); });
           ASSERT_EQ(points.size(), 3u);
           EXPECT_EQ(points[2].bytes, 1u << 20);

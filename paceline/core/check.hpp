@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(condition, sentence)                                                                            \
-  do {                                                                                                        \
-    if (!(condition)) [[unlikely]] {                                                                          \
-      std::fprintf(stderr, "%s:%d: CHECK failed: %s (%s)\n", __FILE__, __LINE__, sentence, #condition);       \
-      std::abort();                                                                                           \
-    }                                                                                                         \
+#define CHECK(condition, sentence)                                                                      \
+  do {                                                                                                  \
+    if (!(condition)) [[unlikely]] {                                                                    \
+      std::fprintf(stderr, "%s:%d: CHECK failed: %s (%s)\n", __FILE__, __LINE__, sentence, #condition); \
+      std::abort();                                                                                     \
+    }                                                                                                   \
   } while (false)

@@ -12,13 +12,13 @@ using Rank = int;
 inline constexpr Rank kNoRank = -1;
 
 enum class Code {
-  invalid,     // the caller asked for something that cannot be: bad argument, bad configuration, bad input
-  mismatch,    // ranks called different operations
-  peer_lost,   // a rank died, left, or can no longer be reached
-  timeout,     // a deadline that somebody asked for has passed
-  cancelled,   // the operation was given up before it was complete
-  system,      // a system call failed
-  refused,     // the other side does not accept us: wrong secret, wrong version
+  invalid,    // the caller asked for something that cannot be: bad argument, bad configuration, bad input
+  mismatch,   // ranks called different operations
+  peer_lost,  // a rank died, left, or can no longer be reached
+  timeout,    // a deadline that somebody asked for has passed
+  cancelled,  // the operation was given up before it was complete
+  system,     // a system call failed
+  refused,    // the other side does not accept us: wrong secret, wrong version
 };
 
 std::string_view name(Code code);

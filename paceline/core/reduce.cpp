@@ -48,7 +48,12 @@ CombineKernel combine_kernel(ReduceOp op, DType dtype) {
 void divide(DType dtype, std::byte* into, std::size_t bytes, int n) {
   const std::byte* const sources[] = {into};
   std::byte* const targets[] = {into};
-  fold({.op = ReduceOp::average, .dtype = dtype, .sources = sources, .targets = targets, .bytes = bytes, .divide_by = n});
+  fold({.op = ReduceOp::average,
+        .dtype = dtype,
+        .sources = sources,
+        .targets = targets,
+        .bytes = bytes,
+        .divide_by = n});
 }
 
 float to_float(bf16_t value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }

@@ -21,8 +21,8 @@ inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::sum, ReduceOp::average, R
                                              ReduceOp::product};
 std::string_view name(ReduceOp op);
 
-// into[i] = into[i] op piece[i]; average adds, like sum. `bytes` is a multiple of the element size. The pointers need no
-// more alignment than their elements.
+// into[i] = into[i] op piece[i]; average adds, like sum. `bytes` is a multiple of the element size. The pointers need
+// no more alignment than their elements.
 using CombineKernel = void (*)(std::byte* into, const std::byte* piece, std::size_t bytes);
 CombineKernel combine_kernel(ReduceOp op, DType dtype);
 

@@ -85,7 +85,12 @@ TYPED_TEST(Reduce, FoldMatchesTheReferenceForAllOperationsSizesAndSources) {
             to.push_back(reinterpret_cast<std::byte*>(result.data()));
           }
           const int n = static_cast<int>(sources);
-          fold({.op = op, .dtype = dtype_of<T>::value, .sources = from, .targets = to, .bytes = count * sizeof(T), .divide_by = n});
+          fold({.op = op,
+                .dtype = dtype_of<T>::value,
+                .sources = from,
+                .targets = to,
+                .bytes = count * sizeof(T),
+                .divide_by = n});
           for (std::size_t i = 0; i < count; ++i) {
             const T expected = reference(op, inputs, i, n);
             for (const auto& result : results) {
@@ -133,9 +138,11 @@ TEST(HalfPrecision, KernelsRoundLikeTheReferenceOnEveryF16AndBf16) {
     const bool half = dtype == DType::f16;
     auto sums = all;
     ones.assign(ones.size(), half ? to_f16(1.1f).bits : to_bf16(1.1f).bits);
-    combine_kernel(ReduceOp::sum, dtype)(reinterpret_cast<std::byte*>(sums.data()), reinterpret_cast<std::byte*>(ones.data()), sums.size() * 2);
+    combine_kernel(ReduceOp::sum, dtype)(reinterpret_cast<std::byte*>(sums.data()),
+                                         reinterpret_cast<std::byte*>(ones.data()), sums.size() * 2);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const float sum = half ? to_float(f16_t{all[i]}) + to_float(f16_t{ones[i]}) : to_float(bf16_t{all[i]}) + to_float(bf16_t{ones[i]});
+      const float sum = half ? to_float(f16_t{all[i]}) + to_float(f16_t{ones[i]})
+                             : to_float(bf16_t{all[i]}) + to_float(bf16_t{ones[i]});
       if (std::isnan(sum)) {
         ASSERT_TRUE(std::isnan(half ? to_float(f16_t{sums[i]}) : to_float(bf16_t{sums[i]})));
         continue;

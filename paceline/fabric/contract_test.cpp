@@ -34,7 +34,8 @@ struct ShmProcesses {
   }
 };
 
-// Links of few frames and a jittery network, so that every wait for room and every overtaking happens; all seeds replay.
+// Links of few frames and a jittery network, so that every wait for room and every overtaking happens; all seeds
+// replay.
 struct Sim {
   static void run(int n, const std::function<void(Endpoint&)>& body) {
     for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
@@ -110,7 +111,8 @@ TYPED_TEST(Contract, MessagesOfOneTagArriveInTheOrderOfSending) {
 TYPED_TEST(Contract, EverySizeArrivesWhole) {
   TypeParam::run(2, [](Endpoint& endpoint) {
     const Rank peer = 1 - endpoint.rank();
-    for (const std::size_t size : {0u, 1u, 15u, 16u, 17u, 63u, 64u, 4095u, 4096u, 16383u, 16384u, 16385u, 1'000'003u, 9'000'001u}) {
+    for (const std::size_t size :
+         {0u, 1u, 15u, 16u, 17u, 63u, 64u, 4095u, 4096u, 16383u, 16384u, 16385u, 1'000'003u, 9'000'001u}) {
       const auto data = pattern(size, size);
       std::vector<std::byte> got(size);
       Pending receive = endpoint.receive(peer, tag(size), got);
@@ -406,7 +408,8 @@ TYPED_TEST(Contract, PeersReadAndWriteAnArenaDirectly) {
     numbers[5] = endpoint.rank();
     std::vector<std::uint64_t> regions(3);
     for (Rank peer = 0; peer < 3; ++peer) endpoint.send(peer, tag(1), bytes_of(here->region)).wait();
-    for (Rank peer = 0; peer < 3; ++peer) endpoint.receive(peer, tag(1), bytes_into(regions[static_cast<std::size_t>(peer)])).wait();
+    for (Rank peer = 0; peer < 3; ++peer)
+      endpoint.receive(peer, tag(1), bytes_into(regions[static_cast<std::size_t>(peer)])).wait();
     const Rank peer = (endpoint.rank() + 1) % 3;
     const auto theirs = endpoint.map(peer, regions[static_cast<std::size_t>(peer)]);
     ASSERT_TRUE(theirs.has_value());

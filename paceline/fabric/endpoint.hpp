@@ -53,7 +53,8 @@ struct Tag {
   bool operator==(const Tag&) const = default;
 };
 
-// How an arriving piece of payload enters the receive buffer. `bytes` is a multiple of 64 except for a message's last piece.
+// How an arriving piece of payload enters the receive buffer. `bytes` is a multiple of 64 except for a message's last
+// piece.
 using Combine = void (*)(std::byte* into, const std::byte* piece, std::size_t bytes);
 
 // The handle of a send or receive under way. Move-only; destroying the handle of an incomplete operation cancels it, so

@@ -86,7 +86,8 @@ bool Endpoint::State::put_eager(Rank to, Peer& peer, const Tag& tag, std::span<c
 bool Endpoint::State::announce(Rank to, Peer& peer, Operation* operation) {
   if (may_be_eager(peer, operation->total)) {
     // Never a request for want of room alone: a small message must not come to depend on its receiver.
-    if (!put_eager(to, peer, operation->tag, {operation->source, operation->total}, operation->fingerprint)) return false;
+    if (!put_eager(to, peer, operation->tag, {operation->source, operation->total}, operation->fingerprint))
+      return false;
     operation->moved = operation->total;
     operation->phase = Operation::Phase::complete;
     return true;
@@ -190,9 +191,7 @@ void Endpoint::State::on_frame(Rank from, const FrameHeader& header, std::span<c
     case FrameKind::grant: return on_grant(from, header);
     case FrameKind::data: return on_data(from, header, payload);
     case FrameKind::cancel: return on_cancel(from, header);
-    case FrameKind::credit:
-      peer_of(from).credit = std::min(kEagerWindow, peer_of(from).credit + header.total);
-      return;
+    case FrameKind::credit: peer_of(from).credit = std::min(kEagerWindow, peer_of(from).credit + header.total); return;
   }
   break_off(from);
 }
@@ -239,7 +238,8 @@ void Endpoint::State::grant(Operation* receive, Rank from, const FrameHeader& he
   receive->phase = Operation::Phase::streaming;
   if (receive->total == 0) receive->phase = Operation::Phase::complete;
   if (!receive->ended() && !peer_of(from).incoming.emplace(header.message, receive).second) return break_off(from);
-  put_control(from, {.kind = FrameKind::grant, .context = header.context, .tag = header.tag, .message = header.message});
+  put_control(from,
+              {.kind = FrameKind::grant, .context = header.context, .tag = header.tag, .message = header.message});
 }
 
 void Endpoint::State::take(Operation* receive, std::span<const std::byte> payload) {
@@ -298,7 +298,8 @@ void Endpoint::State::on_cancel(Rank from, const FrameHeader& header) {
     peer.incoming.erase(found);
   }
   const auto withdrawn = [&](const Arrival& arrival) {
-    return arrival.peer == from && arrival.header.kind == FrameKind::request && arrival.header.message == header.message;
+    return arrival.peer == from && arrival.header.kind == FrameKind::request &&
+           arrival.header.message == header.message;
   };
   for (Arrival* arrival : unexpected_.select(withdrawn)) forget_arrival(arrival);
 }
@@ -378,12 +379,14 @@ void Endpoint::State::fail(Operation* operation, const Error& error) {
 }
 
 void Endpoint::State::drop(Operation* operation) {
-  const bool running = operation->phase == Operation::Phase::requested || operation->phase == Operation::Phase::streaming;
+  const bool running =
+      operation->phase == Operation::Phase::requested || operation->phase == Operation::Phase::streaming;
   if (operation->kind == Operation::Kind::receive) {
     if (operation->phase == Operation::Phase::queued) posted_.remove(operation);
     if (running) {
       peer_of(operation->peer).incoming.erase(operation->message);
-      refuse(operation->peer, {.context = operation->tag.context, .tag = operation->tag.value, .message = operation->message});
+      refuse(operation->peer,
+             {.context = operation->tag.context, .tag = operation->tag.value, .message = operation->message});
     }
   } else if (!operation->ended()) {
     Peer& peer = peer_of(operation->peer);

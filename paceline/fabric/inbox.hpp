@@ -2,12 +2,12 @@
 // threads). It holds one channel for each peer that may send to it, the owner's board, and the few words by which the
 // owner is found asleep and woken.
 //
-// Who writes what: a channel's cells are written by its sender, its `consumed` by the owner; the board, `asleep` and `closed`
-// by the owner; `alerts` by peers. All cross-rank words are atomics; cells are handed over by their stamps.
+// Who writes what: a channel's cells are written by its sender, its `consumed` by the owner; the board, `asleep` and
+// `closed` by the owner; `alerts` by peers. All cross-rank words are atomics; cells are handed over by their stamps.
 //
 // Note [Waking a sleeper]. A sender publishes (stamp, consumed or alerts) and then reads `asleep`; a sleeper sets
-// `asleep` and then looks at all that could have been published. All four accesses are seq_cst, so at least one of the two
-// sees the other: either the sleeper finds the work or the sender rings.
+// `asleep` and then looks at all that could have been published. All four accesses are seq_cst, so at least one of the
+// two sees the other: either the sleeper finds the work or the sender rings.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ namespace paceline {
 
 inline constexpr std::size_t kCacheLine = 64;
 
-// One frame of a channel: exactly a cache line, followed by the payload area. An eager payload of at most 16 bytes lies in
-// the header's unused last fields, so that a small message costs one cache line between two cores.
+// One frame of a channel: exactly a cache line, followed by the payload area. An eager payload of at most 16 bytes lies
+// in the header's unused last fields, so that a small message costs one cache line between two cores.
 struct alignas(kCacheLine) Cell {
   std::atomic<std::uint64_t> stamp;  // 1 + the number of the frame that lies here; anything else: not yet
   FrameHeader header;

@@ -135,8 +135,7 @@ bool InboxTransport::drain(Rank from, Link& link, TransportSink& sink) {
     const FrameHeader header = cell.header;
     const std::size_t bytes = std::min<std::size_t>(header.bytes, facts_.max_payload);
     const bool in_header = header.kind == FrameKind::eager && bytes <= kInlinePayload;
-    const std::byte* payload =
-        in_header ? reinterpret_cast<const std::byte*>(&header.message) : Inbox::payload(cell);
+    const std::byte* payload = in_header ? reinterpret_cast<const std::byte*>(&header.message) : Inbox::payload(cell);
     sink.on_frame(from, header, {payload, bytes});
     ++link.received;
     if (!in_header) own_.consumed(from).store(link.received, std::memory_order_release);

@@ -1,6 +1,6 @@
 // InboxTransport: what the thread and the shm back end have in common, which is everything but where the memory comes
-// from and how a peer's death is seen. Frames go through the channels of inboxes; a rank with nothing to do spins briefly
-// and then sleeps in epoll on its doorbell and whatever else its back end watches.
+// from and how a peer's death is seen. Frames go through the channels of inboxes; a rank with nothing to do spins
+// briefly and then sleeps in epoll on its doorbell and whatever else its back end watches.
 //
 // Owned by one thread. Peers touch only the Inbox and write to the doorbell's eventfd.
 #pragma once
@@ -72,7 +72,7 @@ class InboxTransport : public Transport {
   std::vector<Link> links_;
   Inbox own_;
   Descriptor epoll_;
-  int vain_spins_ = 0;        // see Note [Spinning before sleeping]
+  int vain_spins_ = 0;  // see Note [Spinning before sleeping]
   int brief_waits_left_ = 0;
   std::uint64_t alerts_seen_ = 0;
   int leaving_ = 0;

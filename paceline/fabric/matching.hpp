@@ -25,11 +25,11 @@ struct Operation : OperationStatus {
   std::size_t total = 0;      // bytes of the message
   std::size_t moved = 0;      // bytes of it that have been put or taken
 
-  const std::byte* source = nullptr;           // send
-  std::span<std::byte> into;                   // receive
-  std::vector<std::byte>* growing = nullptr;   // receive of unknown size
-  Combine combine = nullptr;                   // receive
-  bool exact = false;                          // receive: the message must fill `into`
+  const std::byte* source = nullptr;          // send
+  std::span<std::byte> into;                  // receive
+  std::vector<std::byte>* growing = nullptr;  // receive of unknown size
+  Combine combine = nullptr;                  // receive
+  bool exact = false;                         // receive: the message must fill `into`
 
   Operation* previous = nullptr;  // in its MatchList, or in the pool's free list
   Operation* next = nullptr;

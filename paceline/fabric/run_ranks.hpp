@@ -1,6 +1,6 @@
-// run_ranks(n, body): runs body(endpoint) once per rank, ranks as threads of this process, and rethrows the first error.
-// For tests and for programs that want threads as workers. A rank that throws closes its endpoint, so that the others
-// fail instead of waiting for it.
+// run_ranks(n, body): runs body(endpoint) once per rank, ranks as threads of this process, and rethrows the first
+// error. For tests and for programs that want threads as workers. A rank that throws closes its endpoint, so that the
+// others fail instead of waiting for it.
 #pragma once
 
 #include <exception>

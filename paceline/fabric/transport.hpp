@@ -1,6 +1,6 @@
 // Transport: what a back end does, and all it does. It moves frames between ranks, in order for each pair, keeps each
-// rank's board where the others can read it, and lends memory that peers on the same host can map. Messages, matching and
-// flow control are above it, in Endpoint, once for all back ends.
+// rank's board where the others can read it, and lends memory that peers on the same host can map. Messages, matching
+// and flow control are above it, in Endpoint, once for all back ends.
 //
 // Within a job's life the link of a pair is reliable and ordered, or dead. One thread owns a Transport; only the
 // objects that peers share with it are touched by others, and each back end says how.
@@ -89,7 +89,8 @@ class Transport {
   virtual bool put(Rank to, const FrameHeader& header, const std::byte* payload) = 0;
   // Hands everything that has arrived to `sink`; true if there was anything, or if room has come free.
   virtual bool poll(TransportSink& sink) = 0;
-  // Waits until poll may find something or a refused put may succeed, or until the clock reads `until`. May return early.
+  // Waits until poll may find something or a refused put may succeed, or until the clock reads `until`. May return
+  // early.
   virtual void wait(TimePoint until) = 0;
 
   virtual void publish(std::size_t slot, const BoardRecord& record, Wake wake) = 0;

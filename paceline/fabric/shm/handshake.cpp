@@ -59,8 +59,10 @@ class Meeting {
                   describe(peer) + " cannot be reached through shared memory: it has ended, or is on another host");
     }
     say_hello(socket);
-    if (!wait_for(socket.number(), POLLIN, options_.deadline)) throw Error(Code::timeout, peer, describe(peer) + " does not answer");
-    if (!admit(std::move(socket), peer)) throw Error(Code::refused, peer, describe(peer) + " does not belong to this job");
+    if (!wait_for(socket.number(), POLLIN, options_.deadline))
+      throw Error(Code::timeout, peer, describe(peer) + " does not answer");
+    if (!admit(std::move(socket), peer))
+      throw Error(Code::refused, peer, describe(peer) + " does not belong to this job");
   }
 
   // One visitor at the door; false for a stranger, who is sent away.

@@ -16,8 +16,8 @@ namespace paceline::shm {
 struct Met {
   Descriptor socket;
   Descriptor doorbell;
-  Descriptor pidfd;  // invalid where the kernel cannot name the peer; its socket then tells of its end
-  CoreSet cores;     // that it may run on
+  Descriptor pidfd;                // invalid where the kernel cannot name the peer; its socket then tells of its end
+  CoreSet cores;                   // that it may run on
   std::shared_ptr<Mapping> inbox;  // shared by ranks that are threads of one process, see make_shm_thread_endpoints
 };
 

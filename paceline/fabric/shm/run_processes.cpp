@@ -44,7 +44,8 @@ class Pids {
   Pids& operator=(const Pids&) = delete;
 
   pid_t& operator[](std::size_t rank) const { return all_[rank]; }
-  // The pipe ends when nobody holds its writing end any more: each child lets go of its own here, the parent in complete().
+  // The pipe ends when nobody holds its writing end any more: each child lets go of its own here, the parent in
+  // complete().
   void complete() { writer_ = Descriptor(); }
   void wait_until_complete() {
     complete();
@@ -64,7 +65,8 @@ class Pids {
 
 std::vector<int> run_processes(int size, const std::function<int(Endpoint&)>& body) {
   std::vector<Door> doors(static_cast<std::size_t>(size));
-  ConnectOptions options{.token = doors[0].name().substr(0, 40), .deadline = SteadyClock().after(std::chrono::seconds(60))};
+  ConnectOptions options{.token = doors[0].name().substr(0, 40),
+                         .deadline = SteadyClock().after(std::chrono::seconds(60))};
   for (const Door& door : doors) options.peers.push_back({door.name(), {"this host", 0}});
   Pids pids(size);
   const pid_t parent = getpid();

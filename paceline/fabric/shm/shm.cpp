@@ -29,8 +29,8 @@ std::vector<InboxPeer> inbox_peers(const ConnectOptions& options, const std::vec
   const ChannelShape shape = ChannelShape::for_ranks(static_cast<int>(met.size()));
   std::vector<InboxPeer> peers;
   for (std::size_t rank = 0; rank < met.size(); ++rank) {
-    peers.push_back({Inbox(met[rank].inbox->memory().data(), shape), met[rank].doorbell.number(),
-                     options.peers[rank].identity});
+    peers.push_back(
+        {Inbox(met[rank].inbox->memory().data(), shape), met[rank].doorbell.number(), options.peers[rank].identity});
   }
   return peers;
 }
@@ -45,7 +45,9 @@ int all_cores(const std::vector<Met>& met) {
 class ShmTransport final : public InboxTransport {
  public:
   ShmTransport(const ConnectOptions& options, std::vector<Met> met)
-      : InboxTransport(options.rank, inbox_peers(options, met), "shm", all_cores(met)), met_(std::move(met)), offered_(met_.size()) {
+      : InboxTransport(options.rank, inbox_peers(options, met), "shm", all_cores(met)),
+        met_(std::move(met)),
+        offered_(met_.size()) {
     for (std::size_t peer = 0; peer < met_.size(); ++peer) {
       // A peer's end shows on its socket and on its pidfd; the pidfd also when a child of it still holds the socket.
       if (met_[peer].socket.valid()) watch(met_[peer].socket.number(), peer);

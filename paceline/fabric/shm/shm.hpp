@@ -1,8 +1,10 @@
 // The shm back end: processes of one host. Each rank owns an inbox in a sealed memfd, which it hands to its peers, with
-// an eventfd to wake it by, over an abstract socket. Nothing has a name in the file system, so nothing can be left there.
+// an eventfd to wake it by, over an abstract socket. Nothing has a name in the file system, so nothing can be left
+// there.
 //
 //   shm::Door door;                              // listens; publish door.name() through the rendezvous
-//   auto endpoint = shm::connect({.rank = 1, .token = token, .peers = all_ranks_in_order, .deadline = …}, std::move(door));
+//   auto endpoint = shm::connect({.rank = 1, .token = token, .peers = all_ranks_in_order, .deadline = …},
+//   std::move(door));
 #pragma once
 
 #include <memory>

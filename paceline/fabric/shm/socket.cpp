@@ -96,7 +96,8 @@ void send_packet(int socket, const Packet& packet, std::span<const int> descript
     if (errno == EINTR) continue;
     if (errno == EPIPE || errno == ECONNRESET) return;
     if (errno != EAGAIN && errno != ETOOMANYREFS) throw system_error("cannot hand memory to a peer", errno);
-    if (!wait_for(socket, POLLOUT, deadline)) throw Error(Code::timeout, "a peer does not take the memory handed to it");
+    if (!wait_for(socket, POLLOUT, deadline))
+      throw Error(Code::timeout, "a peer does not take the memory handed to it");
   }
 }
 

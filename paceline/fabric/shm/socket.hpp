@@ -21,11 +21,11 @@ inline constexpr std::size_t kTokenBytes = 64;
 struct Packet {
   enum class Kind : std::uint32_t { hello = 1, region, release };
   Kind kind = Kind::hello;
-  std::int32_t rank = -1;              // hello
-  std::uint64_t id = 0;                // region, release
-  std::uint64_t bytes = 0;             // hello: of the inbox; region
+  std::int32_t rank = -1;                 // hello
+  std::uint64_t id = 0;                   // region, release
+  std::uint64_t bytes = 0;                // hello: of the inbox; region
   std::array<char, kTokenBytes> token{};  // hello
-  CoreSet cores{};                     // hello: where its rank may run
+  CoreSet cores{};                        // hello: where its rank may run
 };
 
 struct Received {
