@@ -9,9 +9,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")
 
 add_library(paceline_options INTERFACE)
 target_compile_features(paceline_options INTERFACE cxx_std_20)
-# g++ 12 at -O3 sees writes past the end inside fmt's integer formatting that are not there: no -Wstringop-overflow.
+# g++ 12 sees things at -O3 that are not there: writes past the end inside fmt, strings that overlap themselves in
+# operator+ (gcc bug 105651), members of designated initialisers that were not set. Hence the three that are off.
 target_compile_options(paceline_options INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Wno-stringop-overflow>)
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Wno-stringop-overflow;-Wno-restrict;-Wno-maybe-uninitialized>)
 if(PACELINE_WERROR)
   target_compile_options(paceline_options INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
