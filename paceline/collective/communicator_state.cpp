@@ -79,17 +79,17 @@ Handle CommunicatorState::launch(Flight* flight, Request&& request, const Collec
   flight->in_doubt_since = {};
   active_.push_back(flight);
   Handle handle(this, flight);
+  glance(now);
+  if (!flight->active) return handle;
   try {
+    if (const Rank lost = lost_member(); lost != kNoRank) throw endpoint.departure(lost);
     flight->run.begin(endpoint, group, std::move(request));
     history_ = flight->run.fingerprint();
     flight->run.advance();
   } catch (const Error& error) {
     fail(*flight, error);
   }
-  if (flight->active && flight->run.done()) {
-    finish(*flight);
-    glance(now);
-  }
+  if (flight->active && flight->run.done()) finish(*flight);
   return handle;
 }
 
@@ -131,15 +131,23 @@ void CommunicatorState::finish(Flight& flight) {
   bulletin.leave(flight.bulletin_number, flight.posted, endpoint.clock().coarse_now());
 }
 
-// A rank whose operations are all complete as soon as it has sent its part never waits, but must see what has become of
-// the group, and now and then of its peers.
+// A rank whose operations are all complete as soon as it has sent its part never waits, but must see now and then what has
+// become of the group and its members.
 void CommunicatorState::glance(TimePoint now) {
-  if (now >= next_glance_) {
-    endpoint.idle(now);
-    next_glance_ = now + kFirstLook;
-  }
+  if (now < next_glance_) return;
+  next_glance_ = now + kFirstLook;
+  endpoint.idle(now);
   endpoint.progress();
   if (endpoint.alerts() != alerts_seen_) read_notices();
+}
+
+// A group that has lost a member is broken, also for operations that would not have needed it. One that has closed may
+// have done its part of this operation before.
+Rank CommunicatorState::lost_member() {
+  if (endpoint.departures() == departures_seen_) return kNoRank;
+  departures_seen_ = endpoint.departures();
+  const auto lost = std::find_if(group.ranks().begin(), group.ranks().end(), [&](Rank rank) { return endpoint.lost(rank); });
+  return lost == group.ranks().end() ? kNoRank : *lost;
 }
 
 bool CommunicatorState::test(Flight* flight) {

@@ -73,6 +73,7 @@ class CommunicatorState {
   void read_notices();
   void look_around(Flight& flight);
   void glance(TimePoint now);
+  Rank lost_member();
   void watch(Flight& flight);
   bool awaits_word(Flight& flight, const Error& error);
   void fail(Flight& flight, const Error& error);
@@ -91,6 +92,7 @@ class CommunicatorState {
   std::vector<Flight*> active_;  // in the order of their start
   std::optional<Notice> broken_;
   std::uint64_t alerts_seen_ = 0;
+  std::uint64_t departures_seen_ = 0;
   std::uint64_t history_ = 0;              // see OpDescriptor
   std::vector<std::uint64_t> contexts_;  // whose notices break this Communicator
   TimePoint next_glance_{};

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace paceline {
@@ -17,17 +18,35 @@ CoreSet& CoreSet::operator|=(const CoreSet& other) {
   return *this;
 }
 
+CoreSet CoreSet::without(const CoreSet& other) const {
+  CoreSet rest;
+  for (std::size_t i = 0; i < words.size(); ++i) rest.words[i] = words[i] & ~other.words[i];
+  return rest;
+}
+
 CoreSet available_cores() {
+  static_assert(sizeof(CoreSet) == sizeof(cpu_set_t) && CPU_SETSIZE == 1024);
   CoreSet cores;
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (std::size_t core = 0; core < 64 * cores.words.size() && core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &set)) cores.words[core / 64] |= std::uint64_t{1} << (core % 64);
+    for (std::uint32_t core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) cores.add(core);
     }
   }
-  if (cores.count() == 0) cores.words[0] = 1;
+  if (cores.count() == 0) cores.add(0);
   return cores;
 }
+
+void run_on(const CoreSet& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (std::uint32_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (cores.has(core)) CPU_SET(core, &set);
+  }
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+std::uint32_t current_core() { return static_cast<std::uint32_t>(std::max(0, sched_getcpu())); }
 
 }  // namespace paceline

@@ -81,6 +81,7 @@ std::optional<BoardRecord> Endpoint::read_board(Rank peer, std::size_t slot) con
 std::uint64_t Endpoint::alerts() const { return state_->alerts; }
 
 bool Endpoint::gone(Rank peer) const { return state_->gone(peer); }
+bool Endpoint::lost(Rank peer) const { return state_->lost(peer); }
 Error Endpoint::departure(Rank peer) const { return state_->departure(peer); }
 std::uint64_t Endpoint::departures() const { return state_->departures; }
 

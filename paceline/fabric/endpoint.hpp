@@ -144,6 +144,8 @@ class Endpoint {
   std::uint64_t alerts() const;
 
   bool gone(Rank peer) const;
+  // Gone without having closed its endpoint.
+  bool lost(Rank peer) const;
   // The Error that says how a peer that is gone went.
   Error departure(Rank peer) const;
   // Grows by one with each peer that leaves or dies.

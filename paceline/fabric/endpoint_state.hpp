@@ -48,6 +48,7 @@ class Endpoint::State final : public TransportSink {
   bool closed = false;
 
   bool gone(Rank peer) const { return peers_[static_cast<std::size_t>(peer)].departed.has_value(); }
+  bool lost(Rank peer) const { return peers_[static_cast<std::size_t>(peer)].departed == Departure::lost; }
 
  private:
   struct Peer {

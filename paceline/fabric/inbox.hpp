@@ -49,6 +49,7 @@ struct alignas(kCacheLine) BoardSlot {
 
 struct InboxControl {
   alignas(kCacheLine) std::atomic<std::uint32_t> asleep;
+  std::atomic<std::uint32_t> core;  // on which the owner went to sleep last, plus 1
   alignas(kCacheLine) std::atomic<std::uint64_t> alerts;
   alignas(kCacheLine) std::atomic<std::uint32_t> closed;
   BoardSlot board[kBoardSlots];

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "paceline/core/check.hpp"
+#include "paceline/fabric/cores.hpp"
 
 namespace paceline {
 namespace {
@@ -18,8 +19,9 @@ constexpr std::uint64_t kDoorbellKey = ~std::uint64_t{0};
 // Note [Spinning before sleeping]. Waking a sleeper costs 5 to 100 µs. A rank that spins for less than that falls into
 // step with its peer in the worst way: each is asleep whenever the other is done. But where the peer needs the very
 // core on which we spin, spinning only delays it. That case gives itself away: a long spin in vain, and then a short
-// sleep. After a few of these in a row a rank spins only briefly for a while, then tries again. Where ranks outnumber
-// cores, spinning is never right.
+// sleep. It comes about when something else runs on the other cores: a scheduler sees two ranks that sleep by turns
+// and lets them share one. The higher rank then steps aside, to a core that no rank is on. Where that does not help, a
+// rank spins only briefly for a while, then tries again. Where ranks outnumber cores, spinning is never right.
 constexpr Duration kLongSpin = std::chrono::microseconds(200);
 constexpr Duration kBriefSpin = std::chrono::microseconds(10);
 constexpr Duration kShortSleep = std::chrono::microseconds(300);
@@ -202,10 +204,35 @@ void InboxTransport::learn_from_sleep(bool tried, Duration slept) {
     --brief_waits_left_;
   } else if (slept >= kShortSleep) {
     vain_spins_ = 0;  // the peer was busy elsewhere: nothing can be learnt from that
+  } else if (shares_core_with_lower_rank()) {
+    step_aside();
   } else if (++vain_spins_ == kTries) {
     vain_spins_ = 0;
     brief_waits_left_ = kWaitsBetweenTries;
   }
+}
+
+bool InboxTransport::shares_core_with_lower_rank() const {
+  const std::uint32_t here = own_.control().core.load(std::memory_order_relaxed);
+  for (Rank peer = 0; peer < facts_.rank; ++peer) {
+    const Link& link = links_[static_cast<std::size_t>(peer)];
+    if (link.presence == Presence::here && link.peer.inbox.control().core.load(std::memory_order_relaxed) == here) return true;
+  }
+  return false;
+}
+
+// Moves this thread to a core that no rank slept on last, and lets the scheduler have it back at once.
+void InboxTransport::step_aside() const {
+  CoreSet taken;
+  for (const Link& link : links_) {
+    const std::uint32_t core = link.peer.inbox.control().core.load(std::memory_order_relaxed);
+    if (core > 0) taken.add(core - 1);
+  }
+  const CoreSet allowed = available_cores();
+  const CoreSet free = allowed.without(taken);
+  if (free.count() == 0) return;
+  run_on(free);
+  run_on(allowed);
 }
 
 bool InboxTransport::spin(TimePoint stop) const {
@@ -219,6 +246,7 @@ bool InboxTransport::spin(TimePoint stop) const {
 }
 
 void InboxTransport::sleep(TimePoint until) {
+  own_.control().core.store(current_core() + 1, std::memory_order_relaxed);
   own_.control().asleep.store(1, std::memory_order_seq_cst);  // see Note [Waking a sleeper]
   if (!something_to_do()) {
     epoll_event events[16];

@@ -66,6 +66,8 @@ class InboxTransport : public Transport {
   void sleep(TimePoint until);
   bool spin(TimePoint stop) const;
   void learn_from_sleep(bool tried, Duration slept);
+  bool shares_core_with_lower_rank() const;
+  void step_aside() const;
 
   SteadyClock clock_;
   Facts facts_;

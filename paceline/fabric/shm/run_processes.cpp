@@ -69,6 +69,7 @@ std::vector<int> run_processes(int size, const std::function<int(Endpoint&)>& bo
                          .deadline = SteadyClock().after(std::chrono::seconds(60))};
   for (const Door& door : doors) options.peers.push_back({door.name(), {"this host", 0}});
   Pids pids(size);
+  std::fflush(nullptr);  // what is in the buffers now must not come out of every child once more
   const pid_t parent = getpid();
   for (Rank rank = 0; rank < size; ++rank) {
     const pid_t child = fork();
