@@ -17,7 +17,8 @@ struct PowerOfTwo {
   int members;
   int extra;
 
-  explicit PowerOfTwo(int n) : members(static_cast<int>(std::bit_floor(static_cast<unsigned>(n)))), extra(n - members) {}
+  explicit PowerOfTwo(int n)
+      : members(static_cast<int>(std::bit_floor(static_cast<unsigned>(n)))), extra(n - members) {}
   bool is_guest(int rank) const { return rank < 2 * extra && rank % 2 == 1; }
   bool is_host(int rank) const { return rank < 2 * extra && rank % 2 == 0; }
   int member_of(int rank) const { return rank < 2 * extra ? rank / 2 : rank - extra; }
@@ -130,8 +131,8 @@ Schedule tree(int n, int rank) {
   return s;
 }
 
-// The parameter server's pattern: everybody to rank 0, which adds in rank order and answers all: 2 rounds, (n-1)S into and
-// out of the root.
+// The parameter server's pattern: everybody to rank 0, which adds in rank order and answers all: 2 rounds, (n-1)S into
+// and out of the root.
 Schedule star(int n, int rank) {
   Schedule s{.blocks = 1};
   if (rank != 0) {
@@ -145,8 +146,8 @@ Schedule star(int n, int rank) {
   return s;
 }
 
-// Pairwise reduce-scatter summed in rank order, then pairwise allgather: the ring's 2S(n-1)/n bytes in two rounds of n-1
-// messages, and the same bits whatever the bucket size, the transport or the timing.
+// Pairwise reduce-scatter summed in rank order, then pairwise allgather: the ring's 2S(n-1)/n bytes in two rounds of
+// n-1 messages, and the same bits whatever the bucket size, the transport or the timing.
 Schedule ordered(int n, int rank) {
   Schedule s{.blocks = n, .scratch_copies = n};
   // Starting with the next rank, so that not all send to rank 0 at a time.
@@ -165,7 +166,8 @@ Schedule ordered(int n, int rank) {
 }
 
 // All ranks' vectors lie in memory that all can reach: meet, each sums its block straight out of all of them in rank
-// order and writes it to all, meet again. No message but the two meetings; S(n-1)/n bytes read, as many written, per rank.
+// order and writes it to all, meet again. No message but the two meetings; S(n-1)/n bytes read, as many written, per
+// rank.
 Schedule shm(int n, int rank) {
   Schedule s{.blocks = n};
   s.meet();
@@ -186,7 +188,9 @@ std::vector<std::vector<int>> consecutive_teams(int n, int width) {
 // Each team's members to its leader (star, in rank order), the ring among the leaders, and back: what crosses between
 // teams is 2S(t-1)/t per team for t teams. Brackets differently from `ordered`, so the last bits may differ from it.
 Schedule hierarchical(const std::vector<std::vector<int>>& teams, int rank) {
-  const auto has_rank = [rank](const std::vector<int>& team) { return std::find(team.begin(), team.end(), rank) != team.end(); };
+  const auto has_rank = [rank](const std::vector<int>& team) {
+    return std::find(team.begin(), team.end(), rank) != team.end();
+  };
   const auto mine = std::find_if(teams.begin(), teams.end(), has_rank);
   const int blocks = static_cast<int>(teams.size());
   Schedule s{.blocks = blocks};

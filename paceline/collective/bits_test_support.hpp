@@ -46,16 +46,19 @@ inline void expect_rank_order_bits(Endpoint& endpoint, std::size_t segment_bytes
   const auto reduce_in_buckets = [&](const TensorView& all, std::int64_t bucket, ReduceOp op, Algorithm algorithm) {
     for (std::int64_t begin = 0; begin < all.count; begin += bucket) {
       std::byte* const data = all.begin() + static_cast<std::size_t>(begin) * size_of(all.dtype);
-      world.allreduce({data, std::min(bucket, all.count - begin), all.dtype, Device::host}, op, {.algorithm = algorithm});
+      world.allreduce({data, std::min(bucket, all.count - begin), all.dtype, Device::host}, op,
+                      {.algorithm = algorithm});
     }
   };
   const auto compare = [&](DType dtype, ReduceOp op, std::int64_t bucket, Algorithm algorithm) {
     const TensorView all = memory.take(algorithm == Algorithm::shm ? Where::arena : Where::heap, dtype, kCount, 0);
-    for (std::int64_t i = 0; i < kCount; ++i) store(all, i, static_cast<double>(uneven(endpoint.rank(), static_cast<std::size_t>(i))));
+    for (std::int64_t i = 0; i < kCount; ++i)
+      store(all, i, static_cast<double>(uneven(endpoint.rank(), static_cast<std::size_t>(i))));
     reduce_in_buckets(all, bucket, op, algorithm);
     for (std::size_t i = 0; i < kCount; ++i) {
       ASSERT_EQ(bits_of(all, i), rank_order_bits(dtype, op, endpoint.size(), i))
-          << name(algorithm) << ' ' << name(op) << ' ' << name(dtype) << ", segments of " << segment_bytes << ", buckets of " << bucket;
+          << name(algorithm) << ' ' << name(op) << ' ' << name(dtype) << ", segments of " << segment_bytes
+          << ", buckets of " << bucket;
     }
     EXPECT_TRUE(memory.reset());
   };
@@ -72,8 +75,8 @@ inline void expect_rank_order_bits(Endpoint& endpoint, std::size_t segment_bytes
 // Also with infinities, signed zeros and numbers that are none.
 inline void expect_same_bits_on_all_ranks(Endpoint& endpoint) {
   constexpr std::int64_t kCount = 600;
-  constexpr float kOdd[] = {0.0f, -0.0f, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                            std::numeric_limits<float>::quiet_NaN()};
+  constexpr float kOdd[] = {0.0f, -0.0f, std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
   Communicator world(endpoint, Group::world(endpoint.size()), {.segment_bytes = 1024});
   Memory memory(endpoint);
   for (const Algorithm algorithm : algorithms_to_try(Collective::allreduce, endpoint.facts().mapped_memory)) {
@@ -82,13 +85,16 @@ inline void expect_same_bits_on_all_ranks(Endpoint& endpoint) {
         const TensorView data = memory.take(Where::arena, dtype, kCount, 0);
         for (std::int64_t i = 0; i < kCount; ++i) {
           Random random(static_cast<std::uint64_t>(endpoint.rank()) + 50, static_cast<std::uint64_t>(i));
-          store(data, i, static_cast<double>(random.below(10) == 0 ? kOdd[random.below(5)] : uneven(endpoint.rank(), static_cast<std::size_t>(i))));
+          store(data, i,
+                static_cast<double>(random.below(10) == 0 ? kOdd[random.below(5)]
+                                                          : uneven(endpoint.rank(), static_cast<std::size_t>(i))));
         }
         world.allreduce(data, op, {.algorithm = algorithm});
         const TensorView of_rank_0 = memory.take(Where::heap, dtype, kCount, 0);
         std::memcpy(of_rank_0.data, data.data, data.bytes());
         world.broadcast(of_rank_0, 0);
-        EXPECT_EQ(std::memcmp(of_rank_0.data, data.data, data.bytes()), 0) << name(algorithm) << ' ' << name(op) << ' ' << name(dtype);
+        EXPECT_EQ(std::memcmp(of_rank_0.data, data.data, data.bytes()), 0)
+            << name(algorithm) << ' ' << name(op) << ' ' << name(dtype);
         memory.reset();
       }
     }

@@ -55,7 +55,8 @@ void Bulletin::give_notice(const Notice& notice) {
   endpoint_.publish(kFirstNotice + notices_.slot_for(notice.context), record, Wake::yes);
 }
 
-std::optional<BoardRecord> Bulletin::find(Rank peer, std::size_t first, std::size_t slots, std::uint64_t context) const {
+std::optional<BoardRecord> Bulletin::find(Rank peer, std::size_t first, std::size_t slots,
+                                          std::uint64_t context) const {
   for (std::size_t slot = first; slot < first + slots; ++slot) {
     const auto record = endpoint_.read_board(peer, slot);
     if (record && (*record)[0] == context) return record;
@@ -65,7 +66,8 @@ std::optional<BoardRecord> Bulletin::find(Rank peer, std::size_t first, std::siz
 
 std::size_t Bulletin::Latest::slot_for(std::uint64_t context) {
   const auto known = std::find(contexts.begin(), contexts.end(), context);
-  const std::size_t slot = known != contexts.end() ? static_cast<std::size_t>(known - contexts.begin()) : used++ % contexts.size();
+  const std::size_t slot =
+      known != contexts.end() ? static_cast<std::size_t>(known - contexts.begin()) : used++ % contexts.size();
   contexts[slot] = context;
   return slot;
 }
@@ -79,7 +81,8 @@ std::optional<Notice> Bulletin::notice_of(Rank peer, std::uint64_t context) cons
   notice.code = static_cast<Code>(std::min<std::uint64_t>((*record)[2], static_cast<std::uint64_t>(Code::refused)));
   notice.culprit = static_cast<Rank>((*record)[3] >> 32);
   notice.reporter = static_cast<Rank>((*record)[3] & 0xffffffff);
-  if (notice.culprit >= endpoint_.size() || notice.reporter < 0 || notice.reporter >= endpoint_.size()) return std::nullopt;
+  if (notice.culprit >= endpoint_.size() || notice.reporter < 0 || notice.reporter >= endpoint_.size())
+    return std::nullopt;
   notice.reporters = unpack(&(*record)[4]);
   notice.culprits = unpack(&(*record)[8]);
   notice.reporters.sequence = notice.culprits.sequence = notice.sequence;

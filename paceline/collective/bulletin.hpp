@@ -35,8 +35,8 @@ struct Vote {
 
 class Bulletin {
  public:
-  // Of notices and of votes. A rank can be that many failures or recoveries ahead of a peer that has not looked yet: two
-  // of one group, some more if it is in several.
+  // Of notices and of votes. A rank can be that many failures or recoveries ahead of a peer that has not looked yet:
+  // two of one group, some more if it is in several.
   static constexpr std::size_t kSlotsOfAKind = 4;
 
   explicit Bulletin(Endpoint& endpoint) : endpoint_(endpoint) {}

@@ -1,5 +1,5 @@
-// Collectives in the simulator: every operation under delays, the same bits for every seed, and mixed work while ranks die
-// and links break. A failing run prints its seed; PACELINE_SEED=n runs that one again, event by event.
+// Collectives in the simulator: every operation under delays, the same bits for every seed, and mixed work while ranks
+// die and links break. A failing run prints its seed; PACELINE_SEED=n runs that one again, event by event.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,13 +24,19 @@ class SimulatedCollectives : public testing::TestWithParam<int> {
   static void sweep(int n, int each, std::uint64_t seed) {
     const bool one_host = seed % 2 == 0;
     const auto cases = sample_of_cases(n, each, seed, one_host);
-    expect_success(run_sim({.ranks = n, .seed = seed, .faults = Faults::random_delays(seed, n), .shared_memory = one_host, .max_calls = 1'000'000'000},
+    expect_success(run_sim({.ranks = n,
+                            .seed = seed,
+                            .faults = Faults::random_delays(seed, n),
+                            .shared_memory = one_host,
+                            .max_calls = 1'000'000'000},
                            [&](Endpoint& endpoint) { try_cases(endpoint, cases); }));
   }
 };
 INSTANTIATE_TEST_SUITE_P(Ranks, SimulatedCollectives, testing::Range(1, 18));
 
-TEST_P(SimulatedCollectives, GiveWhatTheReferenceGivesUnderDelays) { sweep(GetParam(), 1, static_cast<std::uint64_t>(GetParam())); }
+TEST_P(SimulatedCollectives, GiveWhatTheReferenceGivesUnderDelays) {
+  sweep(GetParam(), 1, static_cast<std::uint64_t>(GetParam()));
+}
 
 TEST_P(SimulatedCollectives, SlowGiveWhatTheReferenceGivesUnderManyDelays) {
   for (std::uint64_t seed = 100; seed < 110; ++seed) sweep(GetParam(), GetParam() < 9 ? 10 : 4, seed);
@@ -39,21 +45,24 @@ TEST_P(SimulatedCollectives, SlowGiveWhatTheReferenceGivesUnderManyDelays) {
 TEST(SimulatedBits, AreThoseOfASumInRankOrderForEverySeed) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     const int n = 2 + static_cast<int>(seed % 4);
-    expect_success(run_sim({.ranks = n, .seed = seed, .faults = Faults::random_delays(seed, n), .shared_memory = seed % 2 == 0},
-                           [&](Endpoint& endpoint) { expect_rank_order_bits(endpoint, seed % 3 == 0 ? 256 : 1 << 20); }));
+    expect_success(
+        run_sim({.ranks = n, .seed = seed, .faults = Faults::random_delays(seed, n), .shared_memory = seed % 2 == 0},
+                [&](Endpoint& endpoint) { expect_rank_order_bits(endpoint, seed % 3 == 0 ? 256 : 1 << 20); }));
   }
 }
 
 TEST(SimulatedBits, AreTheSameOnAllRanksForEveryAlgorithm) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     const int n = 2 + static_cast<int>(seed);
-    expect_success(run_sim({.ranks = n, .seed = seed, .faults = Faults::random_delays(seed, n)}, expect_same_bits_on_all_ranks));
+    expect_success(
+        run_sim({.ranks = n, .seed = seed, .faults = Faults::random_delays(seed, n)}, expect_same_bits_on_all_ranks));
   }
 }
 
 // ---- mixed work while ranks die and links break
 
-// What all ranks do, from the seed alone. One item: up to three operations at a time, in the world or in one half of it.
+// What all ranks do, from the seed alone. One item: up to three operations at a time, in the world or in one half of
+// it.
 struct Work {
   struct Item {
     bool in_halves = false;
@@ -92,7 +101,8 @@ class Worker {
         faults_(faults),
         epochs_(epochs),
         memory_(endpoint, 4 << 20),
-        world_(endpoint, Group::world(endpoint.size()), {.warn = [](const std::string&) {}, .segment_bytes = kShortSegment}) {}
+        world_(endpoint, Group::world(endpoint.size()),
+               {.warn = [](const std::string&) {}, .segment_bytes = kShortSegment}) {}
 
   void run() {
     for (bool recovering = false;;) {
@@ -188,19 +198,22 @@ void expect_an_end(std::uint64_t seed) {
 
 // Seeds of one test: those from its number on, or the one that was asked for.
 void expect_ends(std::uint64_t first, std::uint64_t count) {
-  if (const char* asked = std::getenv("PACELINE_SEED"); asked != nullptr) return expect_an_end(std::strtoull(asked, nullptr, 10));
+  if (const char* asked = std::getenv("PACELINE_SEED"); asked != nullptr)
+    return expect_an_end(std::strtoull(asked, nullptr, 10));
   for (std::uint64_t seed = first; seed < first + count && !testing::Test::HasFailure(); ++seed) expect_an_end(seed);
 }
 
 class Faulty : public testing::TestWithParam<std::uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(SeedsFrom, Faulty, testing::Range<std::uint64_t>(1, 101, 20), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(SeedsFrom, Faulty, testing::Range<std::uint64_t>(1, 101, 20),
+                         testing::PrintToStringParamName());
 
 TEST_P(Faulty, EveryRankEndsWithRightResultsOrAnError) { expect_ends(GetParam(), 20); }
 
 TEST(FaultyRuns, SlowAThousandSeedsEndWithRightResultsOrAnError) { expect_ends(1, 1000); }
 
 TEST(FaultyRuns, ASeedReplaysEventByEvent) {
-  for (const std::uint64_t seed : {3u, 8u, 21u}) EXPECT_EQ(run_with_faults(seed).trace_hash, run_with_faults(seed).trace_hash) << seed;
+  for (const std::uint64_t seed : {3u, 8u, 21u})
+    EXPECT_EQ(run_with_faults(seed).trace_hash, run_with_faults(seed).trace_hash) << seed;
 }
 
 }  // namespace

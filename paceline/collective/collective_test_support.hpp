@@ -1,6 +1,6 @@
-// For the tests of collectives: one operation on one rank with its buffers, the call, and the check against a reference that
-// is computed element by element; and the list of all operations worth trying. The values are small whole numbers, so
-// that every order of additions gives the same result in every type.
+// For the tests of collectives: one operation on one rank with its buffers, the call, and the check against a reference
+// that is computed element by element; and the list of all operations worth trying. The values are small whole numbers,
+// so that every order of additions gives the same result in every type.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,9 @@ enum class Where { heap, arena, mixed };  // mixed: the middle rank's memory is 
 class Memory {
  public:
   explicit Memory(Endpoint& endpoint, std::size_t bytes = 2 << 20)
-      : arena_(endpoint.allocate(bytes)), heap_(bytes), mixed_(endpoint.rank() == endpoint.size() / 2 ? Where::heap : Where::arena) {}
+      : arena_(endpoint.allocate(bytes)),
+        heap_(bytes),
+        mixed_(endpoint.rank() == endpoint.size() / 2 ? Where::heap : Where::arena) {}
 
   TensorView take(Where where, DType dtype, std::int64_t count, std::size_t shift) {
     if (where == Where::mixed) where = mixed_;
@@ -35,7 +37,8 @@ class Memory {
     EXPECT_LE(used_, all.size());
     guards_.push_back(all.subspan(begin - kGuard, kGuard));
     guards_.push_back(all.subspan(begin + bytes, kGuard));
-    for (const auto& guard : {guards_[guards_.size() - 2], guards_.back()}) std::fill(guard.begin(), guard.end(), kGuardByte);
+    for (const auto& guard : {guards_[guards_.size() - 2], guards_.back()})
+      std::fill(guard.begin(), guard.end(), kGuardByte);
     return {all.data() + begin, count, dtype, Device::host};
   }
 
@@ -126,15 +129,18 @@ struct Case {
 
   std::string text() const {
     const char* const wheres[] = {"heap", "arena", "mixed"};
-    return fmt::format("{} {} {} {} of {}, root {}, {} memory, salt {}", name(op), name(algorithm), name(reduce), name(dtype), count,
-                       root, wheres[static_cast<int>(where)], salt);
+    return fmt::format("{} {} {} {} of {}, root {}, {} memory, salt {}", name(op), name(algorithm), name(reduce),
+                       name(dtype), count, root, wheres[static_cast<int>(where)], salt);
   }
-  bool reduces() const { return op == Collective::allreduce || op == Collective::reduce || op == Collective::reduce_scatter; }
+  bool reduces() const {
+    return op == Collective::allreduce || op == Collective::reduce || op == Collective::reduce_scatter;
+  }
 
   // Element i of what `rank` brings along.
   double value(int rank, std::int64_t i) const {
     const std::uint64_t draw = mix(mix(salt, static_cast<std::uint64_t>(rank)), static_cast<std::uint64_t>(i));
-    if (reduces() && reduce == ReduceOp::product) return draw % 3 == 0 && rank < 5 ? 2 : draw % 5 == 0 && dtype != DType::u8 ? -1 : 1;
+    if (reduces() && reduce == ReduceOp::product)
+      return draw % 3 == 0 && rank < 5 ? 2 : draw % 5 == 0 && dtype != DType::u8 ? -1 : 1;
     return static_cast<double>(draw % 7) - (dtype == DType::u8 ? 0 : 3);
   }
   double reduction(int n, std::int64_t i) const {
@@ -167,7 +173,8 @@ struct Case {
 
 class Trial {
  public:
-  Trial(Communicator& group, Memory& memory, const Case& one) : group_(group), case_(one), n_(group.size()), rank_(group.rank()) {
+  Trial(Communicator& group, Memory& memory, const Case& one)
+      : group_(group), case_(one), n_(group.size()), rank_(group.rank()) {
     const std::int64_t all = n_ * one.count;
     const std::int64_t degree = std::ssize(neighbours_ = Case::neighbours(rank_, n_));
     switch (one.op) {
@@ -239,16 +246,21 @@ class Trial {
   std::string wrong() const {
     for (std::int64_t i = 0; i < output_.count; ++i) {
       const double got = load(output_, i), expected = expect(i);
-      if (got != expected) return fmt::format("{}: rank {} of {} got {} as element {}, expected {}", case_.text(), rank_, n_, got, i, expected);
+      if (got != expected)
+        return fmt::format("{}: rank {} of {} got {} as element {}, expected {}", case_.text(), rank_, n_, got, i,
+                           expected);
     }
     for (std::int64_t i = 0; i < input_.count; ++i) {
-      if (load(input_, i) != case_.value(rank_, i)) return fmt::format("{}: rank {}'s input was changed", case_.text(), rank_);
+      if (load(input_, i) != case_.value(rank_, i))
+        return fmt::format("{}: rank {}'s input was changed", case_.text(), rank_);
     }
     return {};
   }
 
  private:
-  bool in_output() const { return case_.op == Collective::allreduce || case_.op == Collective::reduce || case_.op == Collective::broadcast; }
+  bool in_output() const {
+    return case_.op == Collective::allreduce || case_.op == Collective::reduce || case_.op == Collective::broadcast;
+  }
   static std::int64_t sum(const std::vector<std::int64_t>& counts) {
     std::int64_t total = 0;
     for (const std::int64_t count : counts) total += count;
@@ -279,7 +291,8 @@ class Trial {
       }
       case Collective::alltoallv: {
         int from = 0;
-        for (; i >= out_counts_[static_cast<std::size_t>(from)]; ++from) i -= out_counts_[static_cast<std::size_t>(from)];
+        for (; i >= out_counts_[static_cast<std::size_t>(from)]; ++from)
+          i -= out_counts_[static_cast<std::size_t>(from)];
         for (int to = 0; to < rank_; ++to) i += case_.exchanged(from, to);
         return case_.value(from, i);
       }

@@ -16,11 +16,13 @@ namespace {
 // The sentence is made only when it is needed: this is on the way of every operation.
 template <class... Arguments>
 void require(bool good, fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
-  if (!good) [[unlikely]] throw Error(Code::invalid, fmt::format(sentence, std::forward<Arguments>(arguments)...));
+  if (!good) [[unlikely]]
+    throw Error(Code::invalid, fmt::format(sentence, std::forward<Arguments>(arguments)...));
 }
 
 void require_host(const TensorView& view) {
-  require(view.device == Device::host, "this build of paceline moves tensors in host memory only; copy a CUDA tensor to the host first");
+  require(view.device == Device::host,
+          "this build of paceline moves tensors in host memory only; copy a CUDA tensor to the host first");
   require(view.count >= 0 && (view.count == 0 || view.data != nullptr), "a tensor view without memory");
 }
 
@@ -45,7 +47,7 @@ std::vector<Extent> counted_blocks(const TensorView& view, std::span<const std::
     offset += blocks.back().bytes;
   }
   require(offset == view.bytes(), "the counts of {} add up to {} elements, the tensor has {}", what,
-                                              offset / size_of(view.dtype), view.count);
+          offset / size_of(view.dtype), view.count);
   return blocks;
 }
 
@@ -53,7 +55,8 @@ std::vector<Extent> counted_blocks(const TensorView& view, std::span<const std::
 
 // ---- Handle
 
-Handle::Handle(Handle&& other) noexcept : state_(std::exchange(other.state_, nullptr)), flight_(std::exchange(other.flight_, nullptr)) {}
+Handle::Handle(Handle&& other) noexcept
+    : state_(std::exchange(other.state_, nullptr)), flight_(std::exchange(other.flight_, nullptr)) {}
 
 Handle& Handle::operator=(Handle&& other) noexcept {
   if (this != &other) {
@@ -79,7 +82,8 @@ void Handle::wait() {
 // ---- Communicator
 
 Communicator::Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options)
-    : state_(std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options), std::make_shared<Traffic>(endpoint))) {}
+    : state_(std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options),
+                                                 std::make_shared<Traffic>(endpoint))) {}
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&& other) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept = default;
@@ -108,7 +112,8 @@ struct Call {
   }
 
   void set_root(int root) {
-    require(root >= 0 && root < state.group.size(), "root {} is not one of the {} ranks of the group", root, state.group.size());
+    require(root >= 0 && root < state.group.size(), "root {} is not one of the {} ranks of the group", root,
+            state.group.size());
     request.descriptor.root = root;
   }
 
@@ -163,7 +168,8 @@ void require_blocks(const TensorView& many, const TensorView& one, int n, const 
   require_host(many);
   require_host(one);
   require_same_type(many, one);
-  require(many.count == one.count * n, "{} has {} elements, {} ranks with {} each need {}", which, many.count, n, one.count, one.count * n);
+  require(many.count == one.count * n, "{} has {} elements, {} ranks with {} each need {}", which, many.count, n,
+          one.count, one.count * n);
 }
 
 void require_apart(const TensorView& a, const TensorView& b) {
@@ -217,20 +223,22 @@ Handle Communicator::start_allgather(TensorView input, TensorView output, const 
   return call.go_blocks({}, {}, output, even_blocks(size(), input.bytes()));
 }
 
-Handle Communicator::start_allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts, const Options& options) {
+Handle Communicator::start_allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts,
+                                      const Options& options) {
   require_host(input);
   require_host(output);
   require_same_type(input, output);
   require(std::ssize(counts) == size(), "allgatherv got {} counts for {} ranks", counts.size(), size());
   const std::vector<Extent> blocks = counted_blocks(output, counts, "allgatherv");
   const Extent own = blocks[static_cast<std::size_t>(rank())];
-  require(own.bytes == input.bytes(), "allgatherv's input has {} elements, its count for this rank is {}",
-                                                  input.count, counts[static_cast<std::size_t>(rank())]);
+  require(own.bytes == input.bytes(), "allgatherv's input has {} elements, its count for this rank is {}", input.count,
+          counts[static_cast<std::size_t>(rank())]);
   Call call(*state_, Collective::allgatherv, output, options);
   for (const std::int64_t count : counts) {
     call.request.descriptor.shape = mix(call.request.descriptor.shape, static_cast<std::uint64_t>(count));
   }
-  if (output.begin() + own.offset != input.data && own.bytes > 0) std::memmove(output.begin() + own.offset, input.data, own.bytes);
+  if (output.begin() + own.offset != input.data && own.bytes > 0)
+    std::memmove(output.begin() + own.offset, input.data, own.bytes);
   return call.go_blocks({}, {}, output, blocks);
 }
 
@@ -284,12 +292,14 @@ Handle Communicator::start_alltoallv(TensorView input, std::span<const std::int6
   const auto in = counted_blocks(input, send_counts, "alltoallv's input");
   const auto out = counted_blocks(output, receive_counts, "alltoallv's output");
   const auto self = static_cast<std::size_t>(rank());
-  require(in[self].bytes == out[self].bytes, "alltoallv: what this rank sends to itself is not what it expects from itself");
+  require(in[self].bytes == out[self].bytes,
+          "alltoallv: what this rank sends to itself is not what it expects from itself");
   Call call(*state_, Collective::alltoallv, input, options);
   return call.go_blocks(input, in, output, out);
 }
 
-Handle Communicator::start_neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours, const Options& options) {
+Handle Communicator::start_neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours,
+                                              const Options& options) {
   require_host(input);
   require_host(output);
   require_same_type(input, output);
@@ -298,7 +308,8 @@ Handle Communicator::start_neighbour_exchange(TensorView input, TensorView outpu
   require(input.count == output.count && (n == 0 ? input.count == 0 : input.count % n == 0),
           "neighbour_exchange cannot divide {} and {} elements among {} neighbours", input.count, output.count, n);
   for (const int peer : neighbours) {
-    require(peer >= 0 && peer < size() && peer != rank(), "{} cannot be a neighbour of rank {} in a group of {}", peer, rank(), size());
+    require(peer >= 0 && peer < size() && peer != rank(), "{} cannot be a neighbour of rank {} in a group of {}", peer,
+            rank(), size());
   }
   Call call(*state_, Collective::neighbour_exchange, input, options);
   call.request.descriptor.algorithm = Algorithm::pairwise;
@@ -314,24 +325,40 @@ Handle Communicator::start_neighbour_exchange(TensorView input, TensorView outpu
 
 // ---- blocking forms
 
-void Communicator::allreduce(TensorView data, ReduceOp op, const Options& options) { start_allreduce(data, op, options).wait(); }
+void Communicator::allreduce(TensorView data, ReduceOp op, const Options& options) {
+  start_allreduce(data, op, options).wait();
+}
 void Communicator::reduce_scatter(TensorView input, TensorView output, ReduceOp op, const Options& options) {
   start_reduce_scatter(input, output, op, options).wait();
 }
-void Communicator::allgather(TensorView input, TensorView output, const Options& options) { start_allgather(input, output, options).wait(); }
-void Communicator::allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts, const Options& options) {
+void Communicator::allgather(TensorView input, TensorView output, const Options& options) {
+  start_allgather(input, output, options).wait();
+}
+void Communicator::allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts,
+                              const Options& options) {
   start_allgatherv(input, output, counts, options).wait();
 }
-void Communicator::broadcast(TensorView data, int root, const Options& options) { start_broadcast(data, root, options).wait(); }
-void Communicator::reduce(TensorView data, int root, ReduceOp op, const Options& options) { start_reduce(data, root, op, options).wait(); }
-void Communicator::gather(TensorView input, TensorView output, int root, const Options& options) { start_gather(input, output, root, options).wait(); }
-void Communicator::scatter(TensorView input, TensorView output, int root, const Options& options) { start_scatter(input, output, root, options).wait(); }
-void Communicator::alltoall(TensorView input, TensorView output, const Options& options) { start_alltoall(input, output, options).wait(); }
+void Communicator::broadcast(TensorView data, int root, const Options& options) {
+  start_broadcast(data, root, options).wait();
+}
+void Communicator::reduce(TensorView data, int root, ReduceOp op, const Options& options) {
+  start_reduce(data, root, op, options).wait();
+}
+void Communicator::gather(TensorView input, TensorView output, int root, const Options& options) {
+  start_gather(input, output, root, options).wait();
+}
+void Communicator::scatter(TensorView input, TensorView output, int root, const Options& options) {
+  start_scatter(input, output, root, options).wait();
+}
+void Communicator::alltoall(TensorView input, TensorView output, const Options& options) {
+  start_alltoall(input, output, options).wait();
+}
 void Communicator::alltoallv(TensorView input, std::span<const std::int64_t> send_counts, TensorView output,
                              std::span<const std::int64_t> receive_counts, const Options& options) {
   start_alltoallv(input, send_counts, output, receive_counts, options).wait();
 }
-void Communicator::neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours, const Options& options) {
+void Communicator::neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours,
+                                      const Options& options) {
   start_neighbour_exchange(input, output, neighbours, options).wait();
 }
 void Communicator::barrier(const Options& options) { start_barrier(options).wait(); }
@@ -357,7 +384,8 @@ Communicator Communicator::split(std::int64_t color, std::int64_t key) {
 
 Communicator Communicator::recover(Duration timeout) {
   Group next = state_->agree_on_survivors(endpoint().clock().after(timeout));
-  return Communicator(std::make_unique<CommunicatorState>(endpoint(), std::move(next), state_->options, state_->traffic));
+  return Communicator(
+      std::make_unique<CommunicatorState>(endpoint(), std::move(next), state_->options, state_->traffic));
 }
 
 }  // namespace paceline

@@ -6,8 +6,8 @@
 //   …
 //   later.wait();
 //
-// All members call the same operations in the same order; ranks that do not get an Error that says who called what. After
-// an Error the Communicator is broken: everything outstanding fails, every later call throws the same Error, and
+// All members call the same operations in the same order; ranks that do not get an Error that says who called what.
+// After an Error the Communicator is broken: everything outstanding fails, every later call throws the same Error, and
 // recover() gives a new one. One thread owns a Communicator and its Handles. The Endpoint outlives its Communicators, a
 // Communicator its Handles, and buffers the operations that use them. One root Communicator per Endpoint.
 #pragma once
@@ -33,8 +33,8 @@ namespace paceline {
 class CommunicatorState;
 struct Flight;
 
-// A collective operation under way. Move-only. Destroying the handle of an incomplete operation breaks the Communicator:
-// the other ranks would wait for it for ever.
+// A collective operation under way. Move-only. Destroying the handle of an incomplete operation breaks the
+// Communicator: the other ranks would wait for it for ever.
 class Handle {
  public:
   Handle() = default;
@@ -67,9 +67,9 @@ struct CommunicatorOptions {
   Duration late_after = std::chrono::seconds(10);
   // Where such a warning goes; to standard error if empty. Called on the rank that waits, the lowest if several do.
   std::function<void(const std::string&)> warn = {};
-  CostModel cost = {};                  // the same on all ranks
-  std::size_t segment_bytes = 0;        // see layout.hpp; 0: 512 KiB, more for many ranks
-  int team_width = 0;                   // of `hierarchical`: ranks per team; 0: about the square root of n
+  CostModel cost = {};            // the same on all ranks
+  std::size_t segment_bytes = 0;  // see layout.hpp; 0: 512 KiB, more for many ranks
+  int team_width = 0;             // of `hierarchical`: ranks per team; 0: about the square root of n
 };
 
 class Communicator {
@@ -93,7 +93,8 @@ class Communicator {
   // output's block r = rank r's input; input may be its own block of output already.
   void allgather(TensorView input, TensorView output, const Options& options = {});
   // As allgather with counts[r] elements from rank r, one after the other.
-  void allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts, const Options& options = {});
+  void allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts,
+                  const Options& options = {});
   void broadcast(TensorView data, int root, const Options& options = {});
   // The root's data = reduction over all ranks; the others' data stay as they are.
   void reduce(TensorView data, int root, ReduceOp op = ReduceOp::sum, const Options& options = {});
@@ -108,14 +109,17 @@ class Communicator {
                  std::span<const std::int64_t> receive_counts, const Options& options = {});
   // Block i of input goes to neighbours[i], block i of output comes from it. Neighbourhood is mutual, blocks are of one
   // size, no rank is its own neighbour; a rank may have none.
-  void neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours, const Options& options = {});
+  void neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours,
+                          const Options& options = {});
   void barrier(const Options& options = {});
 
   // The same, begun but not waited for.
   Handle start_allreduce(TensorView data, ReduceOp op = ReduceOp::sum, const Options& options = {});
-  Handle start_reduce_scatter(TensorView input, TensorView output, ReduceOp op = ReduceOp::sum, const Options& options = {});
+  Handle start_reduce_scatter(TensorView input, TensorView output, ReduceOp op = ReduceOp::sum,
+                              const Options& options = {});
   Handle start_allgather(TensorView input, TensorView output, const Options& options = {});
-  Handle start_allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts, const Options& options = {});
+  Handle start_allgatherv(TensorView input, TensorView output, std::span<const std::int64_t> counts,
+                          const Options& options = {});
   Handle start_broadcast(TensorView data, int root, const Options& options = {});
   Handle start_reduce(TensorView data, int root, ReduceOp op = ReduceOp::sum, const Options& options = {});
   Handle start_gather(TensorView input, TensorView output, int root, const Options& options = {});
@@ -123,14 +127,15 @@ class Communicator {
   Handle start_alltoall(TensorView input, TensorView output, const Options& options = {});
   Handle start_alltoallv(TensorView input, std::span<const std::int64_t> send_counts, TensorView output,
                          std::span<const std::int64_t> receive_counts, const Options& options = {});
-  Handle start_neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours, const Options& options = {});
+  Handle start_neighbour_exchange(TensorView input, TensorView output, std::span<const int> neighbours,
+                                  const Options& options = {});
   Handle start_barrier(const Options& options = {});
 
   // Moves what can be moved for all operations under way. Calling it now and then during a computation overlaps them.
   void progress();
 
-  // A collective: the sub-group of all ranks that gave the same color, ordered by key, then by rank. It breaks when this
-  // group does.
+  // A collective: the sub-group of all ranks that gave the same color, ordered by key, then by rank. It breaks when
+  // this group does.
   Communicator split(std::int64_t color, std::int64_t key);
   // A collective among the members that are left, after an Error: agrees on who they are and gives the next epoch's
   // Communicator. This one stays broken. Throws Error{timeout} if not all have called it by then.

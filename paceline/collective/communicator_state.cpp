@@ -51,7 +51,8 @@ CommunicatorState::~CommunicatorState() { traffic->leave(this); }
 void CommunicatorState::check_usable() const {
   if (!broken_) return;
   const Error error = error_for(*broken_, broken_->reporters);
-  throw Error(error.code(), error.rank(), std::string(error.what()) + " (the group is broken since then; recover() gives a new one)");
+  throw Error(error.code(), error.rank(),
+              std::string(error.what()) + " (the group is broken since then; recover() gives a new one)");
 }
 
 OpDescriptor CommunicatorState::describe(Collective op, const CollectiveOptions& o) {
@@ -131,8 +132,8 @@ void CommunicatorState::finish(Flight& flight) {
   bulletin.leave(flight.bulletin_number, flight.posted, endpoint.clock().coarse_now());
 }
 
-// A rank whose operations are all complete as soon as it has sent its part never waits, but must see now and then what has
-// become of the group and its members.
+// A rank whose operations are all complete as soon as it has sent its part never waits, but must see now and then what
+// has become of the group and its members.
 void CommunicatorState::glance(TimePoint now) {
   if (now < next_glance_) return;
   next_glance_ = now + kFirstLook;
@@ -146,7 +147,8 @@ void CommunicatorState::glance(TimePoint now) {
 Rank CommunicatorState::lost_member() {
   if (endpoint.departures() == departures_seen_) return kNoRank;
   departures_seen_ = endpoint.departures();
-  const auto lost = std::find_if(group.ranks().begin(), group.ranks().end(), [&](Rank rank) { return endpoint.lost(rank); });
+  const auto lost =
+      std::find_if(group.ranks().begin(), group.ranks().end(), [&](Rank rank) { return endpoint.lost(rank); });
   return lost == group.ranks().end() ? kNoRank : *lost;
 }
 
@@ -209,9 +211,12 @@ std::optional<std::pair<OpDescriptor, OpDescriptor>> CommunicatorState::disagree
   for (const Posted& posted : bulletin.recent(peer)) {
     const OpDescriptor& theirs = posted.descriptor;
     if (theirs.context != group.context() || (first && first->first.sequence < theirs.sequence)) continue;
-    const auto same_number = [&](const Posted& p) { return p.descriptor.context == theirs.context && p.descriptor.sequence == theirs.sequence; };
+    const auto same_number = [&](const Posted& p) {
+      return p.descriptor.context == theirs.context && p.descriptor.sequence == theirs.sequence;
+    };
     const auto ours = std::find_if(own.begin(), own.end(), same_number);
-    if (ours != own.end() && ours->descriptor.fingerprint() != theirs.fingerprint()) first = std::pair(ours->descriptor, theirs);
+    if (ours != own.end() && ours->descriptor.fingerprint() != theirs.fingerprint())
+      first = std::pair(ours->descriptor, theirs);
   }
   return first;
 }
@@ -235,7 +240,8 @@ void CommunicatorState::look_around(Flight& flight) {
     }
   }
   read_notices();  // an alert can be lost with the peer that gave it
-  // The lowest rank that waits warns. If it does not, it may itself be stopped: then the next one does, two looks later.
+  // The lowest rank that waits warns. If it does not, it may itself be stopped: then the next one does, two looks
+  // later.
   const Duration waited = endpoint.clock().now() - flight.posted.entered - lower_waiters * 2 * kLookAgain;
   if (flight.active && waited >= options.late_after && !warned_already) warn_late(flight, missing);
 }
@@ -244,7 +250,8 @@ void CommunicatorState::warn_late(Flight& flight, const std::vector<Rank>& missi
   flight.posted.warned = true;
   bulletin.replace(flight.bulletin_number, flight.posted);
   const Duration waited = endpoint.clock().now() - flight.posted.entered;
-  std::string text = fmt::format("paceline: rank {} has waited {:.0f} s in {}", endpoint.rank(), seconds(waited), flight.posted.descriptor.text());
+  std::string text = fmt::format("paceline: rank {} has waited {:.0f} s in {}", endpoint.rank(), seconds(waited),
+                                 flight.posted.descriptor.text());
   if (missing.empty()) text += "; all ranks have reached it, some have not finished it:";
   for (const Rank peer : missing) text += fmt::format("\n  missing: {}: {}", endpoint.describe(peer), last_seen(peer));
   if (missing.empty()) {
@@ -269,7 +276,8 @@ std::string CommunicatorState::last_seen(Rank peer) const {
   const Posted& last = recent.front();
   const TimePoint now = endpoint.clock().now();
   const std::string where = last.descriptor.context == group.context() ? "" : " of another group";
-  if (last.inside()) return fmt::format("in {}{} for {:.1f} s", last.descriptor.text(), where, seconds(now - last.entered));
+  if (last.inside())
+    return fmt::format("in {}{} for {:.1f} s", last.descriptor.text(), where, seconds(now - last.entered));
   return fmt::format("finished {}{} {:.1f} s ago", last.descriptor.text(), where, seconds(now - last.left));
 }
 
@@ -284,13 +292,14 @@ void CommunicatorState::read_notices() {
   }
 }
 
-// A message can overtake what its sender has put on its board, which says what the message was of. The error comes again
-// until that has arrived.
+// A message can overtake what its sender has put on its board, which says what the message was of. The error comes
+// again until that has arrived.
 bool CommunicatorState::awaits_word(Flight& flight, const Error& error) {
   const bool given_up_by_peer = error.code() == Code::cancelled && error.rank() != endpoint.rank();
   if (given_up_by_peer) read_notices();  // its side of the group broke: its notice says why
   if (broken_) return true;
-  const bool unexplained = error.code() == Code::mismatch && error.rank() >= 0 && !has_reached(error.rank(), flight.posted.descriptor);
+  const bool unexplained =
+      error.code() == Code::mismatch && error.rank() >= 0 && !has_reached(error.rank(), flight.posted.descriptor);
   if (!given_up_by_peer && !unexplained) return false;
   const TimePoint now = endpoint.clock().now();
   if (flight.in_doubt_since == TimePoint{}) flight.in_doubt_since = now;
@@ -337,28 +346,33 @@ Error CommunicatorState::error_for(const Notice& notice, const OpDescriptor& min
   switch (notice.code) {
     case Code::mismatch: {
       const bool known = notice.culprits.text() != OpDescriptor{}.text();
-      sentence = fmt::format("ranks called different operations: {} called {}, {} called {}",
-                             endpoint.describe(notice.reporter), notice.reporters.text(), culprit,
-                             known ? notice.culprits.text() : "another one, or another one before, or with other sizes");
+      sentence =
+          fmt::format("ranks called different operations: {} called {}, {} called {}",
+                      endpoint.describe(notice.reporter), notice.reporters.text(), culprit,
+                      known ? notice.culprits.text() : "another one, or another one before, or with other sizes");
       break;
     }
     case Code::peer_lost:
-      sentence = fmt::format("{} failed: {}", mine.text(),
-                             endpoint.gone(notice.culprit) ? endpoint.departure(notice.culprit).what() : culprit + " is gone");
+      sentence =
+          fmt::format("{} failed: {}", mine.text(),
+                      endpoint.gone(notice.culprit) ? endpoint.departure(notice.culprit).what() : culprit + " is gone");
       break;
     case Code::timeout:
-      sentence = fmt::format("{} failed: {} waited for {} until its deadline", mine.text(), endpoint.describe(notice.reporter), notice.reporters.text());
+      sentence = fmt::format("{} failed: {} waited for {} until its deadline", mine.text(),
+                             endpoint.describe(notice.reporter), notice.reporters.text());
       break;
     case Code::cancelled:
       sentence = fmt::format("{} failed: {} dropped the handle of {} before it was complete", mine.text(),
                              endpoint.describe(notice.reporter), notice.reporters.text());
       break;
     case Code::invalid:  // the one thing that shows only when all have met
-      sentence = fmt::format("{} failed: the shm algorithm needs memory from Endpoint::allocate on every rank, {} passed other memory",
-                             mine.text(), culprit);
+      sentence = fmt::format(
+          "{} failed: the shm algorithm needs memory from Endpoint::allocate on every rank, {} passed other memory",
+          mine.text(), culprit);
       break;
     default:
-      sentence = fmt::format("{} failed on {}: {}", notice.reporters.text(), endpoint.describe(notice.reporter), name(notice.code));
+      sentence = fmt::format("{} failed on {}: {}", notice.reporters.text(), endpoint.describe(notice.reporter),
+                             name(notice.code));
   }
   return Error(notice.code, notice.culprit, sentence);
 }

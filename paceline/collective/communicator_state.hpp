@@ -1,11 +1,11 @@
 // The inside of a Communicator: keeps the operations under way moving, notices what goes wrong, and tells the others.
 //
-// Note [How a failure spreads]. Whoever sees one first (a message of another operation, a peer that is gone, a deadline,
-// a dropped handle) breaks its Communicator and puts a Notice on its board, waking the others, who find it there and
-// break theirs. Ranks that wait for each other without any message passing between them look at each other's boards
-// after kFirstLook, and find that they are in different operations. So no wait lasts for ever unless a rank is merely
-// late, and of that the user is warned. A sub-group breaks with the group it was split from, because members who have
-// seen that one fail do not come to the sub-group's operations any more; not the other way round.
+// Note [How a failure spreads]. Whoever sees one first (a message of another operation, a peer that is gone, a
+// deadline, a dropped handle) breaks its Communicator and puts a Notice on its board, waking the others, who find it
+// there and break theirs. Ranks that wait for each other without any message passing between them look at each other's
+// boards after kFirstLook, and find that they are in different operations. So no wait lasts for ever unless a rank is
+// merely late, and of that the user is warned. A sub-group breaks with the group it was split from, because members who
+// have seen that one fail do not come to the sub-group's operations any more; not the other way round.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ struct Flight {
   bool active = false;
   TimePoint look{};            // when to compare boards next
   TimePoint in_doubt_since{};  // see awaits_word
-  Schedule own_schedule;  // of an operation whose schedule is not the planner's
+  Schedule own_schedule;       // of an operation whose schedule is not the planner's
 };
 
 class CommunicatorState {
@@ -93,7 +93,7 @@ class CommunicatorState {
   std::optional<Notice> broken_;
   std::uint64_t alerts_seen_ = 0;
   std::uint64_t departures_seen_ = 0;
-  std::uint64_t history_ = 0;              // see OpDescriptor
+  std::uint64_t history_ = 0;            // see OpDescriptor
   std::vector<std::uint64_t> contexts_;  // whose notices break this Communicator
   TimePoint next_glance_{};
 };

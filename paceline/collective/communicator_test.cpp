@@ -1,5 +1,5 @@
-// Collectives on ranks that are threads: every operation against its reference, memory of all kinds, handles, sub-groups,
-// and the promise of the same bits.
+// Collectives on ranks that are threads: every operation against its reference, memory of all kinds, handles,
+// sub-groups, and the promise of the same bits.
 #include "paceline/collective/communicator.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,9 @@ namespace {
 using namespace collective_test;
 
 void on_threads(int n, const std::function<void(Endpoint&)>& body) { run_ranks(n, body); }
-void on_shm_threads(int n, const std::function<void(Endpoint&)>& body) { run_ranks(shm::make_shm_thread_endpoints(n), body); }
+void on_shm_threads(int n, const std::function<void(Endpoint&)>& body) {
+  run_ranks(shm::make_shm_thread_endpoints(n), body);
+}
 
 // ---- every operation against its reference
 
@@ -105,14 +107,16 @@ std::size_t free_bytes() {
 
 TEST(CollectiveMemory, SlowCountsBeyondTwoToThe31) {
   constexpr std::size_t kCount = (std::size_t{1} << 31) + 12345;
-  if (free_bytes() < std::size_t{12} << 30) GTEST_SKIP() << "needs 12 GiB of free memory, there are " << free_bytes() << " bytes";
+  if (free_bytes() < std::size_t{12} << 30)
+    GTEST_SKIP() << "needs 12 GiB of free memory, there are " << free_bytes() << " bytes";
   for (const bool in_arena : {false, true}) {
     on_threads(2, [&](Endpoint& endpoint) {
       Communicator world(endpoint, Group::world(2));
       std::vector<std::uint8_t> heap(in_arena ? 0 : kCount);
       const Arena arena = endpoint.allocate(in_arena ? kCount : 1);
       const std::span<std::uint8_t> data = in_arena ? arena.as<std::uint8_t>() : std::span(heap);
-      for (std::size_t i = 0; i < kCount; ++i) data[i] = static_cast<std::uint8_t>(i % 97 + static_cast<std::size_t>(endpoint.rank()));
+      for (std::size_t i = 0; i < kCount; ++i)
+        data[i] = static_cast<std::uint8_t>(i % 97 + static_cast<std::size_t>(endpoint.rank()));
       world.allreduce(view(data));
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < kCount; ++i) wrong += data[i] != static_cast<std::uint8_t>(2 * (i % 97) + 1);
@@ -121,7 +125,8 @@ TEST(CollectiveMemory, SlowCountsBeyondTwoToThe31) {
       world.broadcast(view(data), 0);
       EXPECT_EQ(data[kCount - 1], static_cast<std::uint8_t>(2 * ((kCount - 1) % 97) + 1));
       const std::size_t half = kCount / 2;
-      world.allgather(view(data.subspan(static_cast<std::size_t>(endpoint.rank()) * half, half)), view(data.first(2 * half)));
+      world.allgather(view(data.subspan(static_cast<std::size_t>(endpoint.rank()) * half, half)),
+                      view(data.first(2 * half)));
       EXPECT_EQ(data[half], static_cast<std::uint8_t>(2 * (half % 97) + 1));
     });
   }
@@ -217,7 +222,8 @@ TEST(Split, KeysOrderTheMembersAndRanksBreakTies) {
     Communicator world(endpoint, Group::world(6));
     EXPECT_EQ(world.split(0, -endpoint.rank()).group().ranks(), (std::vector<Rank>{5, 4, 3, 2, 1, 0}));
     EXPECT_EQ(world.split(7, endpoint.rank() % 2).group().ranks(), (std::vector<Rank>{0, 2, 4, 1, 3, 5}));
-    const std::int64_t extreme = endpoint.rank() < 3 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+    const std::int64_t extreme =
+        endpoint.rank() < 3 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
     EXPECT_EQ(world.split(extreme, 0).size(), 3);
     Communicator alone = world.split(endpoint.rank(), 0);
     EXPECT_EQ(alone.size(), 1);
@@ -240,7 +246,8 @@ TEST(Split, ReversedGroupsReduceInTheirOwnOrderAndNestedOnesStayApart) {
     for (int i = 0; i < 5; ++i) {
       for (Communicator* group : {&pair, &world, &half, &reversed}) {
         for (const Collective op : {Collective::allreduce, Collective::alltoall, Collective::broadcast}) {
-          Trial trial(*group, memory, {.op = op, .count = 700, .root = i % group->size(), .salt = static_cast<std::uint64_t>(i)});
+          Trial trial(*group, memory,
+                      {.op = op, .count = 700, .root = i % group->size(), .salt = static_cast<std::uint64_t>(i)});
           trial.call();
           EXPECT_EQ(trial.wrong(), "");
         }
@@ -250,8 +257,8 @@ TEST(Split, ReversedGroupsReduceInTheirOwnOrderAndNestedOnesStayApart) {
   });
 }
 
-// Every rank's operation of one group moves while it waits in another; otherwise two ranks that wait in different orders
-// would wait for each other.
+// Every rank's operation of one group moves while it waits in another; otherwise two ranks that wait in different
+// orders would wait for each other.
 TEST(Split, AnOutstandingOperationOfOneGroupMovesWhileItsRankWaitsInAnother) {
   on_threads(2, [](Endpoint& endpoint) {
     Communicator world(endpoint, Group::world(2), {.segment_bytes = kShortSegment});
@@ -292,7 +299,8 @@ TEST(Misuse, WhatAllRanksDoWrongAlikeBreaksNothing) {
     refused([&] { world.broadcast(view(x), 3); }, "root 3 is not one of the 3 ranks");
     refused([&] { world.reduce(view(x), -1); }, "root -1 is not one of the 3 ranks");
     refused([&] { world.gather(view(x), view(y), 5); }, "root 5 is not one of the 3 ranks");
-    refused([&] { world.allreduce(view(x), ReduceOp::sum, {.algorithm = Algorithm::chain}); }, "allreduce has no algorithm 'chain'");
+    refused([&] { world.allreduce(view(x), ReduceOp::sum, {.algorithm = Algorithm::chain}); },
+            "allreduce has no algorithm 'chain'");
     refused([&] { world.allreduce({x.data(), 9, DType::f32, Device::cuda}); }, "copy a CUDA tensor to the host first");
     refused([&] { world.allreduce({nullptr, 9, DType::f32, Device::host}); }, "without memory");
     refused([&] { world.allreduce({x.data(), -1, DType::f32, Device::host}); }, "a tensor view");

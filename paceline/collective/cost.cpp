@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kModelSegment = 512 << 10;
 
-// All ranks' schedules against each other, a long vector in up to 16 segments one after the other. A message leaves when its
-// send is reached; a receive waits for it.
+// All ranks' schedules against each other, a long vector in up to 16 segments one after the other. A message leaves
+// when its send is reached; a receive waits for it.
 class ModelRun {
  public:
   ModelRun(const CostModel& model, const Crowd& crowd, double bytes, const std::function<Schedule(int)>& schedule_of)
@@ -113,7 +113,8 @@ class ModelRun {
 
 }  // namespace
 
-double price(const CostModel& model, const Crowd& crowd, double bytes, const std::function<Schedule(int)>& schedule_of) {
+double price(const CostModel& model, const Crowd& crowd, double bytes,
+             const std::function<Schedule(int)>& schedule_of) {
   return ModelRun(model, crowd, bytes, schedule_of).finish_time();
 }
 
@@ -124,12 +125,13 @@ std::string CostModel::text() const {
 CostModel CostModel::parse(const std::string& text) {
   CostModel m;
   int used = 0;
-  const int fields = std::sscanf(text.c_str(), "alpha=%lg,beta=%lg,gamma=%lg,direct=%lg,switch=%lg%n", &m.alpha, &m.beta,
-                                 &m.gamma, &m.direct, &m.switch_cost, &used);
+  const int fields = std::sscanf(text.c_str(), "alpha=%lg,beta=%lg,gamma=%lg,direct=%lg,switch=%lg%n", &m.alpha,
+                                 &m.beta, &m.gamma, &m.direct, &m.switch_cost, &used);
   const bool whole = fields == 5 && used == static_cast<int>(text.size());
   const auto good = [](double value) { return std::isfinite(value) && value >= 0; };
   if (!whole || !good(m.alpha) || !good(m.beta) || !good(m.gamma) || !good(m.direct) || !good(m.switch_cost)) {
-    throw Error(Code::invalid, "cost model '" + text + "' is not of the form alpha=S,beta=S,gamma=S,direct=S,switch=S with seconds S");
+    throw Error(Code::invalid,
+                "cost model '" + text + "' is not of the form alpha=S,beta=S,gamma=S,direct=S,switch=S with seconds S");
   }
   return m;
 }

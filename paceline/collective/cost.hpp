@@ -1,5 +1,6 @@
-// CostModel: what messages, bytes and additions cost, and the price of a schedule by it. The same schedules that run are
-// priced, by running them against each other in model time (the alpha-beta-gamma model, Hockney 1994, Thakur et al. 2005).
+// CostModel: what messages, bytes and additions cost, and the price of a schedule by it. The same schedules that run
+// are priced, by running them against each other in model time (the alpha-beta-gamma model, Hockney 1994, Thakur et al.
+// 2005).
 #pragma once
 
 #include <functional>

@@ -58,14 +58,16 @@ void OpDescriptor::set_name(std::string_view full) {
 }
 
 bool OpDescriptor::same_call(const OpDescriptor& other) const {
-  return pack_kinds(*this) == pack_kinds(other) && count == other.count && shape == other.shape && std::memcmp(name, other.name, sizeof name) == 0;
+  return pack_kinds(*this) == pack_kinds(other) && count == other.count && shape == other.shape &&
+         std::memcmp(name, other.name, sizeof name) == 0;
 }
 
 std::uint64_t OpDescriptor::fingerprint() const {
   std::uint64_t words[3];
   std::memcpy(words, name, sizeof words);
   std::uint64_t hash = mix(mix(context, sequence), history);
-  for (const std::uint64_t word : {pack_kinds(*this), static_cast<std::uint64_t>(count), shape, words[0], words[1], words[2]}) {
+  for (const std::uint64_t word :
+       {pack_kinds(*this), static_cast<std::uint64_t>(count), shape, words[0], words[1], words[2]}) {
     hash = mix(hash, word);
   }
   return hash == 0 ? 1 : hash;

@@ -1,5 +1,5 @@
-// Descriptor: what a rank says about the collective operation it is in. Its fingerprint travels with every message of the
-// operation; the whole of it stands on the rank's board, where waiting peers compare it with their own.
+// Descriptor: what a rank says about the collective operation it is in. Its fingerprint travels with every message of
+// the operation; the whole of it stands on the rank's board, where waiting peers compare it with their own.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct OpDescriptor {
   // The fingerprint of the group's operation before this one; of its members, before the first. So ranks that have
   // disagreed once, and were through with it before anybody could notice, disagree in all that follows.
   std::uint64_t history = 0;
-  char name[24] = {};       // the user's name for it, cut
+  char name[24] = {};  // the user's name for it, cut
 
   void set_name(std::string_view full);
   // Never 0. The same on two ranks if and only if they called the same operation.
@@ -58,7 +58,7 @@ struct OpDescriptor {
 struct Posted {
   OpDescriptor descriptor;
   TimePoint entered{};
-  TimePoint left{};  // the clock's zero: still inside
+  TimePoint left{};     // the clock's zero: still inside
   bool warned = false;  // has told the user that somebody is late for it
 
   bool inside() const { return left == TimePoint{}; }

@@ -42,11 +42,15 @@ class Failure : public testing::TestWithParam<Backend> {
  protected:
   void run(int n, const Body& body) const { GetParam().run(n, body); }
 };
-INSTANTIATE_TEST_SUITE_P(On, Failure, testing::ValuesIn(backends()), [](const auto& which) { return std::string(which.param.name); });
+INSTANTIATE_TEST_SUITE_P(On, Failure, testing::ValuesIn(backends()),
+                         [](const auto& which) { return std::string(which.param.name); });
 
 class Disagreement : public testing::TestWithParam<std::tuple<Backend, Mismatch>> {};
-INSTANTIATE_TEST_SUITE_P(On, Disagreement, testing::Combine(testing::ValuesIn(backends()), testing::ValuesIn(all_mismatches())),
-                         [](const auto& which) { return std::string(std::get<0>(which.param).name) + std::get<1>(which.param).name; });
+INSTANTIATE_TEST_SUITE_P(On, Disagreement,
+                         testing::Combine(testing::ValuesIn(backends()), testing::ValuesIn(all_mismatches())),
+                         [](const auto& which) {
+                           return std::string(std::get<0>(which.param).name) + std::get<1>(which.param).name;
+                         });
 
 TEST_P(Disagreement, IsAnErrorOnEveryRankAndThenOver) {
   const auto& [backend, mismatch] = GetParam();
@@ -64,15 +68,18 @@ TEST_P(Failure, EveryOutstandingHandleFailsWithTheGroup) {
     std::vector<Handle> handles;
     // Where others were faster to break the group, a call throws what its handle would have.
     std::vector<std::optional<Error>> errors;
-    errors.push_back(error_of([&] { handles.push_back(world.start_allreduce(view(a), ReduceOp::sum, {.name = "first"})); }));
+    errors.push_back(
+        error_of([&] { handles.push_back(world.start_allreduce(view(a), ReduceOp::sum, {.name = "first"})); }));
     errors.push_back(error_of([&] {
       if (endpoint.rank() == 2) {
         handles.push_back(world.start_broadcast(view(d), 2, {.name = "odd one"}));
       } else {
-        handles.push_back(world.start_allgather(view(std::span(b).first(10)), view(std::span(b).first(30)), {.name = "second"}));
+        handles.push_back(
+            world.start_allgather(view(std::span(b).first(10)), view(std::span(b).first(30)), {.name = "second"}));
       }
     }));
-    errors.push_back(error_of([&] { handles.push_back(world.start_allreduce(view(c), ReduceOp::sum, {.name = "third"})); }));
+    errors.push_back(
+        error_of([&] { handles.push_back(world.start_allreduce(view(c), ReduceOp::sum, {.name = "third"})); }));
     for (auto handle = handles.rbegin(); handle != handles.rend(); ++handle) {
       errors.push_back(error_of([&] { handle->wait(); }));
       EXPECT_TRUE(handle->test());
@@ -105,7 +112,9 @@ TEST_P(Failure, ADroppedHandleIsAnErrorForTheOthersThatSaysWhoDroppedWhat) {
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), Code::cancelled) << error->what();
       EXPECT_EQ(error->rank(), 1);
-      EXPECT_TRUE(contains(error->what(), "rank 1") && contains(error->what(), "dropped the handle of allreduce #1 'gradient'")) << error->what();
+      EXPECT_TRUE(contains(error->what(), "rank 1") &&
+                  contains(error->what(), "dropped the handle of allreduce #1 'gradient'"))
+          << error->what();
     }
     world.recover().allreduce(view(x));
   });
@@ -202,7 +211,8 @@ TEST_P(Failure, GroupsThatDoNotHaveTheSameMembersAreADisagreement) {
       for (int i = 0; i < 3; ++i) world.allreduce(view(x));
       EXPECT_EQ(x[0], 8.0f);
     } else {
-      const auto error = error_of([&] { world.allreduce(view(x), ReduceOp::sum, {.timeout = std::chrono::seconds(5)}); });
+      const auto error =
+          error_of([&] { world.allreduce(view(x), ReduceOp::sum, {.timeout = std::chrono::seconds(5)}); });
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), Code::mismatch) << error->what();
     }
@@ -273,7 +283,8 @@ TEST_P(Failure, FailuresOfSeveralGroupsAreAllSeenByALateMember) {
     } else {
       endpoint.receive(0, {5, 5}, std::span<std::byte>{}).wait();
       for (Communicator& group : groups) {
-        const auto error = error_of([&] { group.allreduce(view(x), ReduceOp::sum, {.timeout = std::chrono::seconds(5)}); });
+        const auto error =
+            error_of([&] { group.allreduce(view(x), ReduceOp::sum, {.timeout = std::chrono::seconds(5)}); });
         ASSERT_TRUE(error);
         EXPECT_NE(error->code(), Code::timeout) << error->what();
       }
@@ -328,10 +339,11 @@ TEST_P(Failure, ARecoveryThatSomebodyDoesNotCallSaysWhoIsMissing) {
   run(3, [&](Endpoint& endpoint) {
     warnings = 0;
     std::string warning;
-    Communicator world(endpoint, Group::world(3), {.late_after = milliseconds(300), .warn = [&](const std::string& text) {
-                                                     warning = text;
-                                                     ++warnings;
-                                                   }});
+    Communicator world(endpoint, Group::world(3),
+                       {.late_after = milliseconds(300), .warn = [&](const std::string& text) {
+                          warning = text;
+                          ++warnings;
+                        }});
     std::vector<float> x(10);
     const auto error = error_of([&] { world.reduce(view(x), endpoint.rank()); });
     ASSERT_TRUE(error);
@@ -364,7 +376,10 @@ TEST_P(Failure, ADeadlineOfOneIsAnErrorOnAll) {
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), Code::timeout);
     } else {
-      const auto error = error_of([&] { world.allreduce(view(x), ReduceOp::sum, {.name = "x", .timeout = milliseconds(endpoint.rank() == 0 ? 150 : 100'000)}); });
+      const auto error = error_of([&] {
+        world.allreduce(view(x), ReduceOp::sum,
+                        {.name = "x", .timeout = milliseconds(endpoint.rank() == 0 ? 150 : 100'000)});
+      });
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), Code::timeout);
       EXPECT_TRUE(contains(error->what(), "rank 0") && contains(error->what(), "allreduce #1 'x'")) << error->what();
@@ -407,10 +422,11 @@ TEST_P(Failure, TheLowestRankThatWaitsWarnsOnceOfOneThatIsLate) {
   run(4, [&](Endpoint& endpoint) {
     warnings = 0;
     std::string warning;
-    Communicator world(endpoint, Group::world(4), {.late_after = milliseconds(200), .warn = [&](const std::string& text) {
-                                                     warning = text;
-                                                     ++warnings;
-                                                   }});
+    Communicator world(endpoint, Group::world(4),
+                       {.late_after = milliseconds(200), .warn = [&](const std::string& text) {
+                          warning = text;
+                          ++warnings;
+                        }});
     std::vector<float> x(10, 1.0f);
     world.broadcast(view(x), 0, {.name = "before"});
     world.barrier();
@@ -444,7 +460,9 @@ TEST_P(Failure, ARankThatLeavesIsAnErrorThatNamesItAndTheOthersGoOnWithoutIt) {
     });
     EXPECT_EQ(error->code(), Code::peer_lost) << error->what();
     EXPECT_EQ(error->rank(), 1);
-    EXPECT_TRUE(contains(error->what(), "rank 1 (host") && contains(error->what(), "'after'") && contains(error->what(), "pid")) << error->what();
+    EXPECT_TRUE(contains(error->what(), "rank 1 (host") && contains(error->what(), "'after'") &&
+                contains(error->what(), "pid"))
+        << error->what();
     Communicator next = world.recover();
     EXPECT_EQ(next.group().ranks(), (std::vector<Rank>{0, 2, 3}));
     std::fill(x.begin(), x.end(), 1.0f);

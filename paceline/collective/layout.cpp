@@ -11,7 +11,9 @@ namespace {
 constexpr std::size_t kLine = 64;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-std::size_t pieces(std::size_t bytes, std::size_t piece) { return std::max<std::size_t>(1, (bytes + piece - 1) / piece); }
+std::size_t pieces(std::size_t bytes, std::size_t piece) {
+  return std::max<std::size_t>(1, (bytes + piece - 1) / piece);
+}
 
 }  // namespace
 

@@ -20,7 +20,8 @@ namespace paceline::collective_test {
 template <class T>
 class Shared {
  public:
-  Shared() : value_(static_cast<T*>(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+  Shared()
+      : value_(static_cast<T*>(mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
     CHECK(value_ != MAP_FAILED, "a page of shared memory");
     new (value_) T();
   }
@@ -81,7 +82,8 @@ struct Call {
 // The memory of one operation: `blocks` times what the call says.
 class Vector {
  public:
-  Vector(Communicator& group, const Call& call, std::int64_t blocks = 1) : count_(call.count * blocks), dtype_(call.dtype) {
+  Vector(Communicator& group, const Call& call, std::int64_t blocks = 1)
+      : count_(call.count * blocks), dtype_(call.dtype) {
     const std::size_t bytes = static_cast<std::size_t>(count_) * size_of(dtype_);
     if (call.in_arena) {
       arena_ = group.endpoint().allocate(bytes);
@@ -110,7 +112,9 @@ inline auto reduce(Call call) {
   return [call](Communicator& group) { group.reduce(Vector(group, call), call.root, call.reduce, call.options); };
 }
 inline auto gather(Call call) {
-  return [call](Communicator& group) { group.gather(Vector(group, call), Vector(group, call, group.size()), call.root, call.options); };
+  return [call](Communicator& group) {
+    group.gather(Vector(group, call), Vector(group, call, group.size()), call.root, call.options);
+  };
 }
 inline auto alltoall(Call call) {
   return [call](Communicator& group) {
@@ -130,7 +134,8 @@ inline auto alltoallv(Call call, std::int64_t extra) {
 inline auto barrier() {
   return [](Communicator& group) { group.barrier(); };
 }
-inline std::function<void(Communicator&)> both(std::function<void(Communicator&)> first, std::function<void(Communicator&)> second) {
+inline std::function<void(Communicator&)> both(std::function<void(Communicator&)> first,
+                                               std::function<void(Communicator&)> second) {
   return [first, second](Communicator& group) {
     first(group);
     second(group);
@@ -146,26 +151,30 @@ inline std::vector<Mismatch> all_mismatches() {
       {"AnotherTypeOfTheSameSize", allreduce({}), allreduce({.dtype = DType::i32}), "10 f32", "10 i32"},
       {"AnotherCount", allreduce({}), allreduce({.count = 11}), "10 f32", "11 f32"},
       {"AnotherLargeCount", allreduce({.count = kLarge}), allreduce({.count = kLarge + 1}), "100000 f32", "100001 f32"},
-      {"AnotherCountInArenas", allreduce({.count = kLarge, .in_arena = true}), allreduce({.count = 2 * kLarge, .in_arena = true}),
-       "100000 f32", "200000 f32"},
+      {"AnotherCountInArenas", allreduce({.count = kLarge, .in_arena = true}),
+       allreduce({.count = 2 * kLarge, .in_arena = true}), "100000 f32", "200000 f32"},
       {"AnotherRoot", broadcast({}), broadcast({.root = 1}), "root 0", "root 1"},
-      {"AnotherRootOfALargeBroadcast", broadcast({.count = kLarge}), broadcast({.count = kLarge, .root = 1}), "root 0", "root 1"},
+      {"AnotherRootOfALargeBroadcast", broadcast({.count = kLarge}), broadcast({.count = kLarge, .root = 1}), "root 0",
+       "root 1"},
       {"AnotherRootOfAReduction", reduce({}), reduce({.root = 1}), "root 0", "root 1"},
       {"AnotherRootOfAGather", gather({}), gather({.root = 1}), "root 0", "root 1"},
       {"AnotherReduction", allreduce({}), allreduce({.reduce = ReduceOp::max}), "sum", "max"},
-      {"AnotherAlgorithm", allreduce({.options = {.algorithm = Algorithm::ring}}), allreduce({.options = {.algorithm = Algorithm::tree}}), "ring",
-       "tree"},
-      {"AnotherName", allreduce({.options = {.name = "weights"}}), allreduce({.options = {.name = "bias"}}), "'weights'", "'bias'"},
+      {"AnotherAlgorithm", allreduce({.options = {.algorithm = Algorithm::ring}}),
+       allreduce({.options = {.algorithm = Algorithm::tree}}), "ring", "tree"},
+      {"AnotherName", allreduce({.options = {.name = "weights"}}), allreduce({.options = {.name = "bias"}}),
+       "'weights'", "'bias'"},
       {"ANameThatDiffersAtItsEnd", allreduce({.options = {.name = "model.encoder.layers.17.weights"}}),
        allreduce({.options = {.name = "model.encoder.layers.17.bias"}}), "allreduce", "allreduce"},
-      {"AnotherOrder", both(allreduce({}), broadcast({.options = {.name = "b"}})), both(broadcast({.options = {.name = "b"}}), allreduce({})),
-       "allreduce #", "broadcast #"},
-      {"AnotherOrderOfSmallBroadcasts", both(broadcast({}), broadcast({.root = 1})), both(broadcast({.root = 1}), broadcast({})), "root 0",
-       "root 1"},
+      {"AnotherOrder", both(allreduce({}), broadcast({.options = {.name = "b"}})),
+       both(broadcast({.options = {.name = "b"}}), allreduce({})), "allreduce #", "broadcast #"},
+      {"AnotherOrderOfSmallBroadcasts", both(broadcast({}), broadcast({.root = 1})),
+       both(broadcast({.root = 1}), broadcast({})), "root 0", "root 1"},
       {"ACountThatItsReceiverDoesNotExpect", alltoallv({}, 0), alltoallv({}, 3), "alltoallv", "alltoallv"},
-      {"ALargeCountThatItsReceiverDoesNotExpect", alltoallv({.count = 32'768}, 0), alltoallv({.count = 32'768}, kLarge), "alltoallv", "alltoallv"},
+      {"ALargeCountThatItsReceiverDoesNotExpect", alltoallv({.count = 32'768}, 0), alltoallv({.count = 32'768}, kLarge),
+       "alltoallv", "alltoallv"},
       {"ACountBelowWhatItsReceiverExpects", alltoallv({}, 0), alltoallv({}, -3), "alltoallv", "alltoallv"},
-      {"ALargeCountBelowWhatItsReceiverExpects", alltoallv({.count = kLarge}, 0), alltoallv({.count = kLarge}, -kLarge), "alltoallv", "alltoallv"},
+      {"ALargeCountBelowWhatItsReceiverExpects", alltoallv({.count = kLarge}, 0), alltoallv({.count = kLarge}, -kLarge),
+       "alltoallv", "alltoallv"},
       {"MoreCalls", barrier(), both(both(broadcast({}), broadcast({})), allreduce({})), "barrier #", "broadcast #"},
   };
 }
@@ -190,7 +199,8 @@ inline void expect_mismatch(const RunRanks& run, int n, int odd, const Mismatch&
       times->failed[round][static_cast<std::size_t>(endpoint.rank())] = clock.now();
       if (!error) throw Error(Code::invalid, mismatch.name + ": nobody noticed");
       EXPECT_EQ(error->code(), Code::mismatch) << error->what();
-      EXPECT_TRUE(contains(error->what(), mismatch.most_text) && contains(error->what(), mismatch.odd_text)) << error->what();
+      EXPECT_TRUE(contains(error->what(), mismatch.most_text) && contains(error->what(), mismatch.odd_text))
+          << error->what();
       const auto later = error_of([&] { world.barrier(); });
       if (!later) throw Error(Code::invalid, mismatch.name + ": a broken group went on");
       EXPECT_EQ(later->code(), Code::mismatch);
@@ -205,7 +215,9 @@ inline void expect_mismatch(const RunRanks& run, int n, int odd, const Mismatch&
     }
   });
   for (std::size_t round = 0; round < kRounds; ++round) {
-    const auto last = [n](const std::array<TimePoint, 16>& of_ranks) { return *std::max_element(of_ranks.begin(), of_ranks.begin() + n); };
+    const auto last = [n](const std::array<TimePoint, 16>& of_ranks) {
+      return *std::max_element(of_ranks.begin(), of_ranks.begin() + n);
+    };
     EXPECT_LT(seconds(last(times->failed[round]) - last(times->entered[round])), 1.0) << mismatch.name;
   }
 }

@@ -89,8 +89,8 @@ Schedule tree_broadcast(int n, int rank, int root) {
   return s;
 }
 
-// From neighbour to neighbour: n-1 rounds, but cut into segments all links work at a time, so that a long vector takes the
-// time of S bytes.
+// From neighbour to neighbour: n-1 rounds, but cut into segments all links work at a time, so that a long vector takes
+// the time of S bytes.
 Schedule chain_broadcast(int n, int rank, int root) {
   Schedule s;
   const int self = relative(rank, root, n);
@@ -180,8 +180,8 @@ Schedule star_scatter(int n, int rank, int root) {
 }
 
 // Dissemination barrier (Hensgen, Finkel & Manber 1988): ceil(log2 n) rounds of empty messages. Each round's message
-// comes into the block that the next round sends, which is what makes the next wait for it; a block that is sent and received
-// in the same round would make both sides wait for each other where sends are not buffered.
+// comes into the block that the next round sends, which is what makes the next wait for it; a block that is sent and
+// received in the same round would make both sides wait for each other where sends are not buffered.
 Schedule dissemination_barrier(int n, int rank) {
   Schedule s;
   for (int distance = 1; distance < n; distance *= 2) {

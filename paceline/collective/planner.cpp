@@ -28,8 +28,8 @@ bool is_candidate(Collective op, Algorithm algorithm) {
 
 const std::vector<Algorithm>& algorithms_of(Collective op) {
   using A = Algorithm;
-  static const std::vector<A> allreduce = {A::shm,  A::ring, A::butterfly, A::halving_doubling, A::tree,
-                                           A::star, A::ordered, A::naive,  A::hierarchical};
+  static const std::vector<A> allreduce = {A::shm,  A::ring,    A::butterfly, A::halving_doubling, A::tree,
+                                           A::star, A::ordered, A::naive,     A::hierarchical};
   static const std::vector<A> allgather = {A::shm, A::pairwise, A::ring};
   static const std::vector<A> broadcast = {A::shm, A::chain, A::tree, A::star};
   static const std::vector<A> reduce = {A::tree, A::star};
@@ -92,7 +92,8 @@ const Schedule& Planner::schedule(Collective op, Algorithm algorithm, int root) 
   const auto index = static_cast<std::size_t>(root);
   if (by_root.size() <= index) by_root.resize(index + 1);
   if (by_root[index] == nullptr) {
-    by_root[index] = std::make_unique<Schedule>(link_steps(schedule_of(op, algorithm, root, facts_.index), facts_.ranks));
+    by_root[index] =
+        std::make_unique<Schedule>(link_steps(schedule_of(op, algorithm, root, facts_.index), facts_.ranks));
   }
   return *by_root[index];
 }

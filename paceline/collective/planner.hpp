@@ -1,5 +1,5 @@
-// Planner: which schedule an operation takes, by what was asked for or by the cost model, and the schedules themselves, made
-// once per group. Depends only on what all ranks know alike, so that all choose alike.
+// Planner: which schedule an operation takes, by what was asked for or by the cost model, and the schedules themselves,
+// made once per group. Depends only on what all ranks know alike, so that all choose alike.
 #pragma once
 
 #include <cstddef>

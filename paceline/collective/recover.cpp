@@ -1,12 +1,12 @@
 // How the members that are left after a failure agree on who they are.
 //
-// Each puts up its vote: the set of members it believes alive. When all members of my set have voted for the same set, I
-// commit it; when anybody whom I believe alive has committed a set, I commit that one too. A death changes my vote, which
-// is put up anew. Two ranks cannot commit different sets: whoever commits S has seen every member of S vote for S; a rank
-// that voted otherwise later believes some member dead, and before it can commit another set it must see that set's
-// votes from ranks that have already committed S, which it does not, so it follows them. The death of a committer that
-// nobody else has seen commit changes nothing that anybody could notice. This needs what the fabric gives on one host: no
-// live rank is ever taken for dead.
+// Each puts up its vote: the set of members it believes alive. When all members of my set have voted for the same set,
+// I commit it; when anybody whom I believe alive has committed a set, I commit that one too. A death changes my vote,
+// which is put up anew. Two ranks cannot commit different sets: whoever commits S has seen every member of S vote for
+// S; a rank that voted otherwise later believes some member dead, and before it can commit another set it must see that
+// set's votes from ranks that have already committed S, which it does not, so it follows them. The death of a committer
+// that nobody else has seen commit changes nothing that anybody could notice. This needs what the fabric gives on one
+// host: no live rank is ever taken for dead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,8 @@ std::optional<std::vector<bool>> decision(const Endpoint& endpoint, const Bullet
 
 // Of those who have called recover(), the lowest tells the user who has not.
 void CommunicatorState::warn_not_recovering(const std::vector<bool>& alive, Duration waited) const {
-  std::string text = fmt::format("paceline: rank {} has waited {:.0f} s in recover()", endpoint.rank(), seconds(waited));
+  std::string text =
+      fmt::format("paceline: rank {} has waited {:.0f} s in recover()", endpoint.rank(), seconds(waited));
   for (int index = 0; index < group.size(); ++index) {
     const Rank peer = group.at(index);
     if (!alive[static_cast<std::size_t>(index)] || index == self) continue;
@@ -59,7 +60,8 @@ void CommunicatorState::warn_not_recovering(const std::vector<bool>& alive, Dura
 Group CommunicatorState::agree_on_survivors(TimePoint deadline) {
   if (!broken_) read_notices();
   if (!broken_) throw Error(Code::invalid, "recover() was called on a group that is not broken");
-  if (static_cast<std::size_t>(group.size()) > Vote::kMaxMembers) throw Error(Code::invalid, "the group is too large to recover");
+  if (static_cast<std::size_t>(group.size()) > Vote::kMaxMembers)
+    throw Error(Code::invalid, "the group is too large to recover");
   std::vector<bool> voted;
   const TimePoint start = endpoint.clock().now();
   bool warned = false;
@@ -67,7 +69,8 @@ Group CommunicatorState::agree_on_survivors(TimePoint deadline) {
     while (step()) {  // also the operations of other groups, which members may be waiting in
     }
     std::vector<bool> alive(static_cast<std::size_t>(group.size()));
-    for (int index = 0; index < group.size(); ++index) alive[static_cast<std::size_t>(index)] = !endpoint.gone(group.at(index));
+    for (int index = 0; index < group.size(); ++index)
+      alive[static_cast<std::size_t>(index)] = !endpoint.gone(group.at(index));
     if (alive != voted) bulletin.vote({.context = group.context(), .committed = false, .alive = alive});
     voted = alive;
     if (const auto agreed = decision(endpoint, bulletin, group, alive)) {

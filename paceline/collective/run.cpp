@@ -54,6 +54,7 @@ void Run::open_lanes() {
     Lane& lane = lane_of(next_segment_);
     lane.segment = next_segment_++;
     lane.next = lane.open = 0;
+    lane.held_by.reset();
     lane.pending.clear();
     lane.pending.resize(route_.schedule->steps.size());
   }
@@ -106,8 +107,28 @@ bool Run::close_steps(Lane& lane) {
 }
 
 bool Run::may_issue(const Lane& lane) const {
+  if (lane.held_by && !lane.pending[*lane.held_by].done()) return false;
   const auto& waits = route_.schedule->waits[lane.next];
-  return std::all_of(waits.begin(), waits.end(), [&](int step) { return lane.pending[static_cast<std::size_t>(step)].done(); });
+  return std::all_of(waits.begin(), waits.end(),
+                     [&](int step) { return lane.pending[static_cast<std::size_t>(step)].done(); });
+}
+
+// A receive into scratch whose next step adds that scratch to a block which nobody reads any more (a small message has
+// left when its send returns) can as well combine straight into the block. The order of operands changes, which only
+// min and max would show, for zeros of both signs.
+bool Run::can_fuse(const Lane& lane) const {
+  const Schedule& schedule = *route_.schedule;
+  const Step& step = schedule.steps[lane.next];
+  if (step.action != Action::receive || step.what.buffer != Buffer::scratch || lane.next + 1 == schedule.steps.size())
+    return false;
+  const Step& next = schedule.steps[lane.next + 1];
+  const ReduceOp op = request_.descriptor.reduce;
+  if (next.action != Action::add || !next.with.overlaps(step.what) || op == ReduceOp::min || op == ReduceOp::max)
+    return false;
+  const auto& waits = schedule.waits[lane.next + 1];
+  return std::all_of(waits.begin(), waits.end(), [&](int earlier) {
+    return static_cast<std::size_t>(earlier) == lane.next || lane.pending[static_cast<std::size_t>(earlier)].done();
+  });
 }
 
 // False if the step cannot be issued yet.
@@ -123,13 +144,18 @@ bool Run::issue(Lane& lane, const Step& step) {
   const Rank peer = group_->at(step.peer);
   const Tag message = tag(part(fell_back_ ? fallback_route : first_route, lane.segment));
   // The first message of a block vouches for the whole of it: a pair that disagrees could otherwise part in between.
-  const std::uint64_t fingerprint = lane.segment == 0 ? fingerprint_ ^ route_.layout.whole_block(step.what) : fingerprint_;
+  const std::uint64_t fingerprint =
+      lane.segment == 0 ? fingerprint_ ^ route_.layout.whole_block(step.what) : fingerprint_;
   Pending& pending = lane.pending[lane.next];
   if (step.action == Action::send) {
     pending = endpoint_->send(peer, message, bytes, fingerprint);
   } else {
-    const Combine combine = step.action == Action::reduce ? combine_kernel(request_.descriptor.reduce, request_.descriptor.dtype) : nullptr;
-    pending = endpoint_->receive(peer, message, bytes, {.combine = combine, .fingerprint = fingerprint, .exact = true});
+    const bool fused = can_fuse(lane);
+    const bool combines = fused || step.action == Action::reduce;
+    const Combine combine = combines ? combine_kernel(request_.descriptor.reduce, request_.descriptor.dtype) : nullptr;
+    const auto into = fused ? memory(lane, route_.schedule->steps[lane.next + 1].what) : bytes;
+    pending = endpoint_->receive(peer, message, into, {.combine = combine, .fingerprint = fingerprint, .exact = true});
+    if (fused) lane.held_by = lane.next++;
   }
   return true;
 }
@@ -143,7 +169,9 @@ void Run::begin_meeting() {
   meeting_.under_way = true;
   locations_.resize(count);
   // No bytes lie anywhere: nobody will look for them.
-  const auto here = request_.output_bytes == 0 ? Endpoint::Location{.region = 1} : endpoint_->locate(request_.output, request_.output_bytes).value_or(Endpoint::Location{});
+  const auto here = request_.output_bytes == 0
+                        ? Endpoint::Location{.region = 1}
+                        : endpoint_->locate(request_.output, request_.output_bytes).value_or(Endpoint::Location{});
   locations_[static_cast<std::size_t>(self_)] = here;
   const auto own = std::as_bytes(std::span(&locations_[static_cast<std::size_t>(self_)], 1));
   for (int hop = 1; hop < n; ++hop) {
@@ -153,7 +181,8 @@ void Run::begin_meeting() {
   for (int hop = 1; hop < n; ++hop) {
     const int from = (self_ + hop) % n;
     const auto theirs = std::as_writable_bytes(std::span(&locations_[static_cast<std::size_t>(from)], 1));
-    meeting_.pending.push_back(endpoint_->receive(group_->at(from), message, theirs, {.combine = nullptr, .fingerprint = fingerprint_, .exact = true}));
+    meeting_.pending.push_back(endpoint_->receive(group_->at(from), message, theirs,
+                                                  {.combine = nullptr, .fingerprint = fingerprint_, .exact = true}));
   }
 }
 
@@ -166,13 +195,18 @@ bool Run::meet() {
   }
   meeting_.pending.clear();
   meeting_.under_way = false;
-  const bool mapped_everywhere = std::none_of(locations_.begin(), locations_.end(), [](const auto& l) { return l.region == 0; });
+  const bool mapped_everywhere =
+      std::none_of(locations_.begin(), locations_.end(), [](const auto& l) { return l.region == 0; });
   if (meeting_.number++ == 0 && !mapped_everywhere) {
     if (request_.fallback.schedule == nullptr) {
-      const auto first = std::find_if(locations_.begin(), locations_.end(), [](const auto& l) { return l.region == 0; });
+      const auto first =
+          std::find_if(locations_.begin(), locations_.end(), [](const auto& l) { return l.region == 0; });
       const Rank rank = group_->at(static_cast<int>(first - locations_.begin()));
-      throw Error(Code::invalid, rank,
-                  fmt::format("the shm algorithm needs memory from Endpoint::allocate on every rank; rank {} passed other memory", rank));
+      throw Error(
+          Code::invalid, rank,
+          fmt::format(
+              "the shm algorithm needs memory from Endpoint::allocate on every rank; rank {} passed other memory",
+              rank));
     }
     fell_back_ = true;
     take_route(std::move(request_.fallback));
@@ -184,7 +218,9 @@ bool Run::meet() {
 
 std::span<std::byte> Run::memory(const Lane& lane, const Blocks& blocks) const {
   const Extent extent = route_.layout.find(blocks, lane.segment);
-  std::byte* base = blocks.buffer == Buffer::input ? request_.input : blocks.buffer == Buffer::output ? request_.output : lane.scratch;
+  std::byte* base = blocks.buffer == Buffer::input    ? request_.input
+                    : blocks.buffer == Buffer::output ? request_.output
+                                                      : lane.scratch;
   return {base + extent.offset, extent.bytes};
 }
 
@@ -199,7 +235,8 @@ void Run::run_local(Lane& lane, const Step& step) {
     }
     case Action::add: {
       const auto with = memory(lane, step.with);
-      const std::byte* const sources[] = {step.peer_first ? with.data() : what.data(), step.peer_first ? what.data() : with.data()};
+      const std::byte* const sources[] = {step.peer_first ? with.data() : what.data(),
+                                          step.peer_first ? what.data() : with.data()};
       std::byte* const targets[] = {what.data()};
       return fold({.op = d.reduce, .dtype = d.dtype, .sources = sources, .targets = targets, .bytes = what.size()});
     }
@@ -224,16 +261,23 @@ void Run::run_fold(Lane& lane, const Step& step) {
   const auto what = memory(lane, step.what);
   std::byte* const targets[] = {what.data()};
   const OpDescriptor& d = request_.descriptor;
-  fold({.op = d.reduce, .dtype = d.dtype, .sources = sources_, .targets = targets, .bytes = what.size(), .divide_by = divisor()});
+  fold({.op = d.reduce,
+        .dtype = d.dtype,
+        .sources = sources_,
+        .targets = targets,
+        .bytes = what.size(),
+        .divide_by = divisor()});
 }
 
 std::byte* Run::mapped(int peer, const Extent& extent) {
   if (peer == self_) return request_.output + extent.offset;
   const Endpoint::Location& location = locations_[static_cast<std::size_t>(peer)];
   const auto region = endpoint_->map(group_->at(peer), location.region);
-  const bool inside = region && location.offset <= region->size() && extent.offset + extent.bytes <= region->size() - location.offset;
+  const bool inside =
+      region && location.offset <= region->size() && extent.offset + extent.bytes <= region->size() - location.offset;
   if (!inside) {
-    throw Error(Code::peer_lost, group_->at(peer), endpoint_->describe(group_->at(peer)) + " has released the memory it lent");
+    throw Error(Code::peer_lost, group_->at(peer),
+                endpoint_->describe(group_->at(peer)) + " has released the memory it lent");
   }
   return region->data() + location.offset + extent.offset;
 }

@@ -1,11 +1,12 @@
-// Run: the one executor. Carries out one collective operation by its schedule, segment by segment with a few segments in
-// flight, and never blocks: `advance` does what can be done now. Owned by the Communicator that started it.
+// Run: the one executor. Carries out one collective operation by its schedule, segment by segment with a few segments
+// in flight, and never blocks: `advance` does what can be done now. Owned by the Communicator that started it.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "paceline/collective/descriptor.hpp"
@@ -56,9 +57,10 @@ class Run {
   // One segment's way through the schedule. Segment s runs in lane s % kLanes.
   struct Lane {
     std::size_t segment = 0;
-    std::size_t next = 0;  // step to issue
-    std::size_t open = 0;  // first step that may not be complete
-    std::vector<Pending> pending;  // by step
+    std::size_t next = 0;                // step to issue
+    std::size_t open = 0;                // first step that may not be complete
+    std::vector<Pending> pending;        // by step
+    std::optional<std::size_t> held_by;  // a fused step, which must be complete before anything else is issued
     std::byte* scratch = nullptr;
   };
   // A meeting under way: one message to and one from every other rank.
@@ -74,6 +76,7 @@ class Run {
   bool advance_lane(Lane& lane);
   bool may_issue(const Lane& lane) const;
   bool issue(Lane& lane, const Step& step);
+  bool can_fuse(const Lane& lane) const;
   bool close_steps(Lane& lane);
   bool lane_done(const Lane& lane) const;
   bool meet();

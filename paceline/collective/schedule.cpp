@@ -80,7 +80,8 @@ Schedule link_steps(Schedule schedule, int ranks) {
       if (!schedule.steps[j].communicates()) continue;
       // A meeting or a look into mapped memory comes after all that was sent and received before it.
       const bool fence = local && schedule.steps[i].action >= Action::meet;
-      const bool conflict = any_overlap(written[i], read[j]) || any_overlap(written[i], written[j]) || any_overlap(read[i], written[j]);
+      const bool conflict =
+          any_overlap(written[i], read[j]) || any_overlap(written[i], written[j]) || any_overlap(read[i], written[j]);
       if (fence || conflict) schedule.waits[i].push_back(static_cast<int>(j));
     }
   }

@@ -1,6 +1,7 @@
 // Schedule: a collective algorithm as data. It says what one rank of n does, step by step, on numbered blocks of its
 // buffers; one executor (run.hpp) carries it out over any Endpoint, a verifier (verify.hpp) proves it without any,
-// and the cost model (cost.hpp) prices it. Rank arithmetic lives in the generators (schedules.hpp), I/O in the executor.
+// and the cost model (cost.hpp) prices it. Rank arithmetic lives in the generators (schedules.hpp), I/O in the
+// executor.
 //
 // Steps are issued in order; a step that communicates goes on while later ones are issued. A step that touches a block
 // which an earlier one still reads or writes waits for that one: `link_steps` works these waits out once.
@@ -50,12 +51,12 @@ enum class Action : std::uint8_t {
   reduce,   // a message from `peer`, combined into `what`
   add,      // what = what op with; `with` comes first if peer_first
   move,     // what = with
-  fold,     // what = piece of rank 0 op piece of rank 1 op …, finished; this rank's piece is `with`, that of rank r is
-            // `what` in scratch copy r
-  finish,   // the last step of an average on `what`, after add and reduce; nothing for other operations
-  meet,     // tells every other rank that we are here, and waits until all are
-  direct,   // what = fold over all ranks' `what`, finished, read from and written to their mapped memory
-  pull,     // what = `with` of `peer`, read from its mapped memory
+  fold,    // what = piece of rank 0 op piece of rank 1 op …, finished; this rank's piece is `with`, that of rank r is
+           // `what` in scratch copy r
+  finish,  // the last step of an average on `what`, after add and reduce; nothing for other operations
+  meet,    // tells every other rank that we are here, and waits until all are
+  direct,  // what = fold over all ranks' `what`, finished, read from and written to their mapped memory
+  pull,    // what = `with` of `peer`, read from its mapped memory
 };
 
 struct Step {

@@ -60,7 +60,8 @@ TEST_P(ProcessCollectives, OfSubGroupsRunAtTheSameTimeAndTheWorldBetween) {
 class ProcessDisagreement : public testing::TestWithParam<Mismatch> {
   void TearDown() override { process_test::expect_nothing_left(); }
 };
-INSTANTIATE_TEST_SUITE_P(On, ProcessDisagreement, testing::ValuesIn(all_mismatches()), [](const auto& which) { return which.param.name; });
+INSTANTIATE_TEST_SUITE_P(On, ProcessDisagreement, testing::ValuesIn(all_mismatches()),
+                         [](const auto& which) { return which.param.name; });
 
 TEST_P(ProcessDisagreement, IsAnErrorOnEveryRankAndThenOver) {
   for (const int n : {2, 4}) expect_mismatch(on_processes, n, n - 1, GetParam());

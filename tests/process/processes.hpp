@@ -23,7 +23,8 @@ inline void run_processes(int n, const std::function<void(Endpoint&)>& body, con
   for (Rank rank = 0; rank < n; ++rank) {
     const int ending = endings[static_cast<std::size_t>(rank)];
     if (victims.contains(rank)) {
-      EXPECT_TRUE(WIFSIGNALED(ending) && WTERMSIG(ending) == SIGKILL) << "rank " << rank << " was to be killed, its ending is " << ending;
+      EXPECT_TRUE(WIFSIGNALED(ending) && WTERMSIG(ending) == SIGKILL)
+          << "rank " << rank << " was to be killed, its ending is " << ending;
     } else {
       EXPECT_EQ(ending, 0) << "rank " << rank;
     }
