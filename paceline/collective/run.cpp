@@ -114,17 +114,14 @@ bool Run::may_issue(const Lane& lane) const {
 }
 
 // A receive into scratch whose next step adds that scratch to a block which nobody reads any more (a small message has
-// left when its send returns) can as well combine straight into the block. The order of operands changes, which only
-// min and max would show, for zeros of both signs.
+// left when its send returns) can as well combine straight into the block.
 bool Run::can_fuse(const Lane& lane) const {
   const Schedule& schedule = *route_.schedule;
   const Step& step = schedule.steps[lane.next];
   if (step.action != Action::receive || step.what.buffer != Buffer::scratch || lane.next + 1 == schedule.steps.size())
     return false;
   const Step& next = schedule.steps[lane.next + 1];
-  const ReduceOp op = request_.descriptor.reduce;
-  if (next.action != Action::add || !next.with.overlaps(step.what) || op == ReduceOp::min || op == ReduceOp::max)
-    return false;
+  if (next.action != Action::add || !next.with.overlaps(step.what)) return false;
   const auto& waits = schedule.waits[lane.next + 1];
   return std::all_of(waits.begin(), waits.end(), [&](int earlier) {
     return static_cast<std::size_t>(earlier) == lane.next || lane.pending[static_cast<std::size_t>(earlier)].done();
@@ -151,10 +148,13 @@ bool Run::issue(Lane& lane, const Step& step) {
     pending = endpoint_->send(peer, message, bytes, fingerprint);
   } else {
     const bool fused = can_fuse(lane);
+    const Step& last = fused ? route_.schedule->steps[lane.next + 1] : step;
+    const Operands operands = last.peer_first ? Operands::piece_first : Operands::into_first;
     const bool combines = fused || step.action == Action::reduce;
-    const Combine combine = combines ? combine_kernel(request_.descriptor.reduce, request_.descriptor.dtype) : nullptr;
-    const auto into = fused ? memory(lane, route_.schedule->steps[lane.next + 1].what) : bytes;
-    pending = endpoint_->receive(peer, message, into, {.combine = combine, .fingerprint = fingerprint, .exact = true});
+    const Combine combine =
+        combines ? combine_kernel(request_.descriptor.reduce, request_.descriptor.dtype, operands) : nullptr;
+    const Endpoint::ReceiveOptions how{.combine = combine, .fingerprint = fingerprint, .exact = true};
+    pending = endpoint_->receive(peer, message, memory(lane, last.what), how);
     if (fused) lane.held_by = lane.next++;
   }
   return true;

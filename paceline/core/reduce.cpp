@@ -8,23 +8,24 @@
 namespace paceline {
 namespace {
 
-template <ReduceOp op, DType dtype>
+template <Operands operands, ReduceOp op, DType dtype>
 void combine(std::byte* into, const std::byte* piece, std::size_t bytes) {
-  const std::byte* const sources[] = {into, piece};
+  constexpr bool piece_first = operands == Operands::piece_first;
+  const std::byte* const sources[] = {piece_first ? piece : into, piece_first ? into : piece};
   std::byte* const targets[] = {into};
   fold({.op = op, .dtype = dtype, .sources = sources, .targets = targets, .bytes = bytes});
 }
 
 constexpr std::size_t kDTypes = std::size(kAllDTypes);
 
-template <ReduceOp op, std::size_t... dtypes>
+template <Operands operands, ReduceOp op, std::size_t... dtypes>
 constexpr std::array<CombineKernel, kDTypes> row(std::index_sequence<dtypes...>) {
-  return {&combine<op, static_cast<DType>(dtypes)>...};
+  return {&combine<operands, op, static_cast<DType>(dtypes)>...};
 }
 
-template <std::size_t... ops>
+template <Operands operands, std::size_t... ops>
 constexpr std::array<std::array<CombineKernel, kDTypes>, sizeof...(ops)> table(std::index_sequence<ops...>) {
-  return {row<static_cast<ReduceOp>(ops)>(std::make_index_sequence<kDTypes>())...};
+  return {row<operands, static_cast<ReduceOp>(ops)>(std::make_index_sequence<kDTypes>())...};
 }
 
 }  // namespace
@@ -40,9 +41,12 @@ std::string_view name(ReduceOp op) {
   return "?";
 }
 
-CombineKernel combine_kernel(ReduceOp op, DType dtype) {
-  static constexpr auto kernels = table(std::make_index_sequence<std::size(kAllReduceOps)>());
-  return kernels[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
+CombineKernel combine_kernel(ReduceOp op, DType dtype, Operands operands) {
+  static constexpr std::array kernels = {
+      table<Operands::into_first>(std::make_index_sequence<std::size(kAllReduceOps)>()),
+      table<Operands::piece_first>(std::make_index_sequence<std::size(kAllReduceOps)>())};
+  const auto order = static_cast<std::size_t>(operands);
+  return kernels[order][static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
 }
 
 void divide(DType dtype, std::byte* into, std::size_t bytes, int n) {

@@ -21,10 +21,13 @@ inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::sum, ReduceOp::average, R
                                              ReduceOp::product};
 std::string_view name(ReduceOp op);
 
+// Which operand comes first shows in the bits of NaNs, and of zeros under min and max.
+enum class Operands : bool { into_first, piece_first };
+
 // into[i] = into[i] op piece[i]; average adds, like sum. `bytes` is a multiple of the element size. The pointers need
 // no more alignment than their elements.
 using CombineKernel = void (*)(std::byte* into, const std::byte* piece, std::size_t bytes);
-CombineKernel combine_kernel(ReduceOp op, DType dtype);
+CombineKernel combine_kernel(ReduceOp op, DType dtype, Operands operands = Operands::into_first);
 
 struct Fold {
   ReduceOp op = ReduceOp::sum;

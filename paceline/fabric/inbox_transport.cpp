@@ -106,7 +106,10 @@ bool InboxTransport::poll(TransportSink& sink) {
   for (Rank from = 0; from < facts_.size; ++from) {
     Link& link = links_[static_cast<std::size_t>(from)];
     if (link.presence != Presence::gone) any |= drain(from, link, sink);
-    if (link.refused && has_room(link)) any = true;
+    if (link.refused && has_room(link)) {
+      link.refused = false;  // said once: whoever wanted to put may have given up meanwhile
+      any = true;
+    }
   }
   const std::uint64_t alerts = own_.control().alerts.load(std::memory_order_seq_cst);
   if (alerts != alerts_seen_) {

@@ -243,7 +243,9 @@ TEST_F(Job, LosesTheRootToWhichOthersOnlySend) {
                   });
                   notes->failed_at[index(endpoint.rank())] = now();
                   expect_names_the_dead(*error, *notes, {0}, Collective::reduce);
-                  EXPECT_EQ(world.recover().size(), 2);
+                  world = world.recover();
+                  EXPECT_EQ(world.size(), 2);
+                  expect_all_work(world);
                 },
                 {0});
   for (const Rank rank : {1, 2}) EXPECT_LT(notes->failed_at[index(rank)] - notes->killed_at[0], 1'000'000'000);
