@@ -292,22 +292,29 @@ void CommunicatorState::read_notices() {
   }
 }
 
+// Who called what, as far as the boards of both still show it.
+bool CommunicatorState::explain(Notice& notice) const {
+  if (const auto calls = disagreement(notice.culprit)) {
+    notice.sequence = calls->first.sequence;
+    notice.reporters = calls->first;
+    if (!calls->first.same_call(calls->second)) notice.culprits = calls->second;
+    return true;
+  }
+  const auto theirs = peers_version(notice.culprit, notice.reporters);
+  if (theirs) notice.culprits = theirs->descriptor;
+  return theirs.has_value();
+}
+
 // A message can overtake what its sender has put on its board, which says what the message was of. The error comes
 // again until that has arrived.
-bool CommunicatorState::awaits_word(Flight& flight, const Error& error) {
-  const bool given_up_by_peer = error.code() == Code::cancelled && error.rank() != endpoint.rank();
-  if (given_up_by_peer) read_notices();  // its side of the group broke: its notice says why
-  if (broken_) return true;
-  const bool unexplained =
-      error.code() == Code::mismatch && error.rank() >= 0 && !has_reached(error.rank(), flight.posted.descriptor);
-  if (!given_up_by_peer && !unexplained) return false;
+bool CommunicatorState::may_still_hear(Flight& flight) const {
   const TimePoint now = endpoint.clock().now();
   if (flight.in_doubt_since == TimePoint{}) flight.in_doubt_since = now;
   return now - flight.in_doubt_since < kWordTakes;
 }
 
 void CommunicatorState::fail(Flight& flight, const Error& error) {
-  if (broken_ || awaits_word(flight, error)) return;
+  if (broken_) return;
   Notice notice{.context = group.context(),
                 .sequence = flight.posted.descriptor.sequence,
                 .code = error.code(),
@@ -315,17 +322,14 @@ void CommunicatorState::fail(Flight& flight, const Error& error) {
                 .reporter = endpoint.rank(),
                 .reporters = flight.posted.descriptor,
                 .culprits = {}};
-  if (error.code() == Code::mismatch && error.rank() >= 0) {
-    // Which operation the other one called stands on its board; nothing, if it has long gone on.
-    if (const auto calls = disagreement(error.rank())) {
-      notice.sequence = calls->first.sequence;
-      notice.reporters = calls->first;
-      if (!calls->first.same_call(calls->second)) notice.culprits = calls->second;
-    } else if (const auto theirs = peers_version(error.rank(), flight.posted.descriptor)) {
-      notice.culprits = theirs->descriptor;
-    }
+  bool clear = true;
+  if (error.code() == Code::mismatch && error.rank() >= 0) clear = explain(notice);
+  if (error.code() == Code::cancelled && error.rank() != endpoint.rank()) {
+    read_notices();  // a peer gave up a message because its side of the group broke: its own notice says why
+    if (broken_) return;
+    clear = false;
   }
-  break_with(notice);
+  if (clear || !may_still_hear(flight)) break_with(notice);
 }
 
 void CommunicatorState::break_with(const Notice& notice) {

@@ -30,7 +30,7 @@ struct Flight {
   std::optional<Error> error;
   bool active = false;
   TimePoint look{};            // when to compare boards next
-  TimePoint in_doubt_since{};  // see awaits_word
+  TimePoint in_doubt_since{};  // see may_still_hear
   Schedule own_schedule;       // of an operation whose schedule is not the planner's
 };
 
@@ -75,7 +75,8 @@ class CommunicatorState {
   void glance(TimePoint now);
   Rank lost_member();
   void watch(Flight& flight);
-  bool awaits_word(Flight& flight, const Error& error);
+  bool explain(Notice& notice) const;
+  bool may_still_hear(Flight& flight) const;
   void fail(Flight& flight, const Error& error);
   void break_with(const Notice& notice);
   Error error_for(const Notice& notice, const OpDescriptor& mine) const;
