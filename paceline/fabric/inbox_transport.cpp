@@ -219,7 +219,8 @@ bool InboxTransport::shares_core_with_lower_rank() const {
   const std::uint32_t here = own_.control().core.load(std::memory_order_relaxed);
   for (Rank peer = 0; peer < facts_.rank; ++peer) {
     const Link& link = links_[static_cast<std::size_t>(peer)];
-    if (link.presence == Presence::here && link.peer.inbox.control().core.load(std::memory_order_relaxed) == here) return true;
+    if (link.presence == Presence::here && link.peer.inbox.control().core.load(std::memory_order_relaxed) == here)
+      return true;
   }
   return false;
 }
