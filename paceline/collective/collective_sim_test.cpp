@@ -43,7 +43,7 @@ TEST_P(SimulatedCollectives, SlowGiveWhatTheReferenceGivesUnderManyDelays) {
 }
 
 TEST(SimulatedBits, AreThoseOfASumInRankOrderForEverySeed) {
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     const int n = 2 + static_cast<int>(seed % 4);
     expect_success(
         run_sim({.ranks = n, .seed = seed, .faults = Faults::random_delays(seed, n), .shared_memory = seed % 2 == 0},
