@@ -198,7 +198,9 @@ void InboxTransport::wait(TimePoint until) {
   }
   const TimePoint begin = clock_.now();
   sleep(until);
-  if (!crowded) learn_from_sleep(trying, clock_.now() - begin);
+  // A wait that ended because its caller wanted to wait no longer, such as a mere look, teaches nothing.
+  const TimePoint end = clock_.now();
+  if (!crowded && end < until) learn_from_sleep(trying, end - begin);
 }
 
 // See Note [Spinning before sleeping].
