@@ -1,7 +1,6 @@
 #include "paceline/cli/bench_command.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 
 #include "paceline/cli/collective_bench.hpp"
 #include "paceline/cli/measure.hpp"
+#include "paceline/cli/run_command.hpp"
 #include "paceline/launch/join.hpp"
 #include "paceline/launch/launcher.hpp"
 
@@ -45,7 +45,7 @@ int start_workers(const BenchArguments& arguments) {
                          arguments.segment};
   if (arguments.json) run_options.command.push_back("--json");
   if (arguments.options.handle) run_options.command.push_back("--handle");
-  for (char** variable = environ; *variable != nullptr; ++variable) run_options.environment.emplace_back(*variable);
+  run_options.environment = own_environment();
   run_options.workers = arguments.ranks;
   run_options.prefix = false;
   return run(run_options);

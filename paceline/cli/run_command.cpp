@@ -20,12 +20,6 @@ struct Arguments {
   double grace_seconds = 5;
 };
 
-EnvironmentList own_environment() {
-  EnvironmentList list;
-  for (char** entry = environ; *entry != nullptr; ++entry) list.emplace_back(*entry);
-  return list;
-}
-
 Bind parse_bind(const std::string& word) {
   return word == "core" ? Bind::core : word == "numa" ? Bind::numa : Bind::none;
 }
@@ -63,6 +57,12 @@ int run_with(const CLI::App& command, Arguments& arguments) {
 }
 
 }  // namespace
+
+EnvironmentList own_environment() {
+  EnvironmentList list;
+  for (char** entry = environ; *entry != nullptr; ++entry) list.emplace_back(*entry);
+  return list;
+}
 
 void add_run_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("run", "Start the workers of a job on this machine");

@@ -1,7 +1,5 @@
 #include "paceline/collective/run.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -195,18 +193,11 @@ bool Run::meet() {
   }
   meeting_.pending.clear();
   meeting_.under_way = false;
-  const bool mapped_everywhere =
-      std::none_of(locations_.begin(), locations_.end(), [](const auto& l) { return l.region == 0; });
-  if (meeting_.number++ == 0 && !mapped_everywhere) {
+  const auto unmapped = std::find_if(locations_.begin(), locations_.end(), [](const auto& l) { return l.region == 0; });
+  if (meeting_.number++ == 0 && unmapped != locations_.end()) {
     if (request_.fallback.schedule == nullptr) {
-      const auto first =
-          std::find_if(locations_.begin(), locations_.end(), [](const auto& l) { return l.region == 0; });
-      const Rank rank = group_->at(static_cast<int>(first - locations_.begin()));
-      throw Error(
-          Code::invalid, rank,
-          fmt::format(
-              "the shm algorithm needs memory from Endpoint::allocate on every rank; rank {} passed other memory",
-              rank));
+      const Rank rank = group_->at(static_cast<int>(unmapped - locations_.begin()));
+      throw Error(Code::invalid, rank, "memory that peers cannot map");  // the Communicator makes the sentence
     }
     fell_back_ = true;
     take_route(std::move(request_.fallback));
