@@ -1,6 +1,7 @@
 #include "paceline/collective/bulletin.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace paceline {
 namespace {
@@ -51,7 +52,11 @@ void Bulletin::give_notice(const Notice& notice) {
   record[2] = static_cast<std::uint64_t>(notice.code);
   record[3] = pair_of(notice.culprit, notice.reporter);
   pack(notice.reporters, &record[4]);
-  pack(notice.culprits, &record[8]);
+  if (notice.code == Code::unsound) {
+    std::memcpy(&record[8], notice.reason.data(), std::min(notice.reason.size(), Notice::kMaxReason));
+  } else {
+    pack(notice.culprits, &record[8]);
+  }
   endpoint_.publish(kFirstNotice + notices_.slot_for(notice.context), record, Wake::yes);
 }
 
@@ -78,13 +83,18 @@ std::optional<Notice> Bulletin::notice_of(Rank peer, std::uint64_t context) cons
   Notice notice;
   notice.context = (*record)[0];
   notice.sequence = (*record)[1];
-  notice.code = static_cast<Code>(std::min<std::uint64_t>((*record)[2], static_cast<std::uint64_t>(Code::refused)));
+  notice.code = static_cast<Code>(std::min<std::uint64_t>((*record)[2], static_cast<std::uint64_t>(Code::unsound)));
   notice.culprit = static_cast<Rank>((*record)[3] >> 32);
   notice.reporter = static_cast<Rank>((*record)[3] & 0xffffffff);
   if (notice.culprit >= endpoint_.size() || notice.reporter < 0 || notice.reporter >= endpoint_.size())
     return std::nullopt;
   notice.reporters = unpack(&(*record)[4]);
-  notice.culprits = unpack(&(*record)[8]);
+  if (notice.code == Code::unsound) {
+    const char* text = reinterpret_cast<const char*>(&(*record)[8]);
+    notice.reason.assign(text, strnlen(text, Notice::kMaxReason));
+  } else {
+    notice.culprits = unpack(&(*record)[8]);
+  }
   notice.reporters.sequence = notice.culprits.sequence = notice.sequence;
   return notice;
 }

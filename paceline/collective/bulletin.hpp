@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "paceline/collective/descriptor.hpp"
@@ -23,6 +24,9 @@ struct Notice {
   Rank reporter = kNoRank;
   OpDescriptor reporters;  // the operation in which the reporter saw it
   OpDescriptor culprits;   // of a mismatch: what the other called instead
+  std::string reason;      // of Code::unsound: the reporter's own words, cut to kMaxReason
+
+  static constexpr std::size_t kMaxReason = 8 * (kBoardWords - 8);
 };
 
 // A vote in a recovery of the group with this context.

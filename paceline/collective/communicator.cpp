@@ -51,6 +51,16 @@ std::vector<Extent> counted_blocks(const TensorView& view, std::span<const std::
   return blocks;
 }
 
+// The Communicators on an Endpoint share it; the first one makes it, the last one takes it along.
+std::shared_ptr<Traffic> traffic_of(Endpoint& endpoint) {
+  auto traffic = std::static_pointer_cast<Traffic>(endpoint.attachment().lock());
+  if (traffic == nullptr) {
+    traffic = std::make_shared<Traffic>(endpoint);
+    endpoint.attachment() = traffic;
+  }
+  return traffic;
+}
+
 }  // namespace
 
 // ---- Handle
@@ -82,8 +92,8 @@ void Handle::wait() {
 // ---- Communicator
 
 Communicator::Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options)
-    : state_(std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options),
-                                                 std::make_shared<Traffic>(endpoint))) {}
+    : state_(std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options), traffic_of(endpoint))) {
+}
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&& other) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept = default;
@@ -95,6 +105,21 @@ const Group& Communicator::group() const { return state_->group; }
 Endpoint& Communicator::endpoint() const { return state_->endpoint; }
 void Communicator::progress() { state_->step(); }
 
+Communicator Communicator::beside(Endpoint& endpoint, const Group& group, std::string_view name,
+                                  CommunicatorOptions options) {
+  std::int64_t color = 0;
+  for (const char c : name) color = static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(color), c));
+  const std::shared_ptr<Traffic> traffic = traffic_of(endpoint);
+  Group own = group.child(group.ranks(), traffic->besides[color]++, color);
+  return Communicator(std::make_unique<CommunicatorState>(endpoint, std::move(own), std::move(options), traffic));
+}
+
+void Communicator::give_up(const std::string& reason) { state_->give_up(reason); }
+Duration Communicator::waited() const { return state_->time_waited; }
+double Communicator::price_of(Collective op, Algorithm algorithm, std::size_t bytes) const {
+  return state_->planner.price_of(op, state_->planner.resolve(op, algorithm, bytes),
+                                  static_cast<double>(bytes));
+}
 Algorithm Communicator::last_algorithm() const { return state_->last_algorithm; }
 
 namespace {

@@ -9,7 +9,8 @@
 // All members call the same operations in the same order; ranks that do not get an Error that says who called what.
 // After an Error the Communicator is broken: everything outstanding fails, every later call throws the same Error, and
 // recover() gives a new one. One thread owns a Communicator and its Handles. The Endpoint outlives its Communicators, a
-// Communicator its Handles, and buffers the operations that use them. One root Communicator per Endpoint.
+// Communicator its Handles, and buffers the operations that use them. One Communicator per Endpoint and Group; beside()
+// gives another of the same ranks.
 #pragma once
 
 #include <chrono>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "paceline/collective/cost.hpp"
+#include "paceline/collective/descriptor.hpp"
 #include "paceline/collective/schedule.hpp"
 #include "paceline/core/group.hpp"
 #include "paceline/core/reduce.hpp"
@@ -70,6 +72,7 @@ struct CommunicatorOptions {
   CostModel cost = {};            // the same on all ranks
   std::size_t segment_bytes = 0;  // see layout.hpp; 0: 512 KiB, more for many ranks
   int team_width = 0;             // of `hierarchical`: ranks per team; 0: about the square root of n
+  bool time_waits = false;        // count what waited() tells; costs two looks at the clock per wait
 };
 
 class Communicator {
@@ -77,6 +80,10 @@ class Communicator {
   using Options = CollectiveOptions;
 
   Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options = {});
+  // Another Communicator of the same ranks, whose operations do not have to keep an order with those of the first: for a
+  // part of a program that calls operations of its own. The k-th of a name on one rank is the k-th on all.
+  static Communicator beside(Endpoint& endpoint, const Group& group, std::string_view name,
+                             CommunicatorOptions options = {});
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
   ~Communicator();
@@ -141,6 +148,14 @@ class Communicator {
   // Communicator. This one stays broken. Throws Error{timeout} if not all have called it by then.
   Communicator recover(Duration timeout = Duration::max());
 
+  // Breaks the group because this rank's numbers are wrong: throws Error{unsound} here, and on every other rank the
+  // operations under way fail with the same sentence, which names this rank. `reason` may have 64 bytes.
+  [[noreturn]] void give_up(const std::string& reason);
+
+  // How long the waits of this rank found nothing to move, in all. Only with Options::time_waits.
+  Duration waited() const;
+  // Seconds that an operation without root takes by the cost model, on memory from an arena.
+  double price_of(Collective op, Algorithm algorithm, std::size_t bytes) const;
   // Which algorithm the operation that was completed last has taken.
   Algorithm last_algorithm() const;
 

@@ -176,10 +176,31 @@ void CommunicatorState::wait(Flight* flight) {
   const TimePoint deadline = flight->run.request().deadline;
   while (flight->active) {
     if (step()) continue;
-    endpoint.idle(std::min(flight->look, deadline));
+    idle(std::min(flight->look, deadline));
     watch(*flight);
   }
   if (flight->error) throw Error(*flight->error);
+}
+
+void CommunicatorState::idle(TimePoint until) {
+  if (!options.time_waits) return endpoint.idle(until);
+  const TimePoint start = endpoint.clock().now();
+  endpoint.idle(until);
+  time_waited += endpoint.clock().now() - start;
+}
+
+void CommunicatorState::give_up(const std::string& reason) {
+  check_usable();
+  const Notice notice{.context = group.context(),
+                      .sequence = sequence,
+                      .code = Code::unsound,
+                      .culprit = endpoint.rank(),
+                      .reporter = endpoint.rank(),
+                      .reporters = {},
+                      .culprits = {},
+                      .reason = reason};
+  break_with(notice);
+  throw error_for(notice, {});
 }
 
 void CommunicatorState::let_go(Flight* flight) {
@@ -321,7 +342,8 @@ void CommunicatorState::fail(Flight& flight, const Error& error) {
                 .culprit = error.rank(),
                 .reporter = endpoint.rank(),
                 .reporters = flight.posted.descriptor,
-                .culprits = {}};
+                .culprits = {},
+                .reason = {}};
   bool clear = true;
   if (error.code() == Code::mismatch && error.rank() >= 0) clear = explain(notice);
   if (error.code() == Code::cancelled && error.rank() != endpoint.rank()) {
@@ -374,6 +396,7 @@ Error CommunicatorState::error_for(const Notice& notice, const OpDescriptor& min
           "{} failed: the shm algorithm needs memory from Endpoint::allocate on every rank, {} passed other memory",
           mine.text(), culprit);
       break;
+    case Code::unsound: sentence = fmt::format("{}: {}", culprit, notice.reason); break;
     default:
       sentence = fmt::format("{} failed on {}: {}", notice.reporters.text(), endpoint.describe(notice.reporter),
                              name(notice.code));

@@ -53,6 +53,7 @@ class CommunicatorState {
   bool test(Flight* flight);
   void wait(Flight* flight);
   void let_go(Flight* flight);
+  [[noreturn]] void give_up(const std::string& reason);
 
   Group agree_on_survivors(TimePoint deadline);
 
@@ -66,6 +67,7 @@ class CommunicatorState {
   std::uint64_t sequence = 0;
   std::uint64_t splits = 0;
   Algorithm last_algorithm = Algorithm::automatic;
+  Duration time_waited{};  // counted if options.time_waits
 
  private:
   bool advance_all();
@@ -75,6 +77,7 @@ class CommunicatorState {
   void glance(TimePoint now);
   Rank lost_member();
   void watch(Flight& flight);
+  void idle(TimePoint until);
   bool explain(Notice& notice) const;
   bool may_still_hear(Flight& flight) const;
   void fail(Flight& flight, const Error& error);

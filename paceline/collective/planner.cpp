@@ -76,15 +76,19 @@ Algorithm Planner::cheapest(Collective op, std::size_t bytes, bool mapped) {
   double least = std::numeric_limits<double>::infinity();
   for (const Algorithm algorithm : algorithms_of(op)) {
     if (!is_candidate(op, algorithm) || (needs_mapping(algorithm) && !mapped)) continue;
-    const auto schedule_of_rank = [&](int index) { return schedule_of(op, algorithm, 0, index); };
     // Priced at the class's upper end for every size in it, so that the choice is one per class.
-    const double cost = price(facts_.cost, {facts_.ranks, facts_.cores}, std::ldexp(1.0, size_class), schedule_of_rank);
+    const double cost = price_of(op, algorithm, std::ldexp(1.0, size_class));
     if (cost < least) {
       least = cost;
       best = algorithm;
     }
   }
   return best;
+}
+
+double Planner::price_of(Collective op, Algorithm algorithm, double bytes) const {
+  return price(facts_.cost, {facts_.ranks, facts_.cores}, bytes,
+               [&](int index) { return schedule_of(op, algorithm, 0, index); });
 }
 
 const Schedule& Planner::schedule(Collective op, Algorithm algorithm, int root) {

@@ -30,6 +30,8 @@ class Planner {
   Algorithm resolve(Collective op, Algorithm asked, std::size_t bytes);
   // The algorithm to fall back to from one that needs mapped memory.
   Algorithm without_mapping(Collective op, std::size_t bytes);
+  // Seconds by the cost model, for root 0.
+  double price_of(Collective op, Algorithm algorithm, double bytes) const;
   const Schedule& schedule(Collective op, Algorithm algorithm, int root);
   // What any rank of the group does; without waits.
   Schedule schedule_of(Collective op, Algorithm algorithm, int root, int index) const;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "paceline/collective/bulletin.hpp"
@@ -21,6 +23,7 @@ struct Traffic {
 
   Bulletin bulletin;
   std::vector<CommunicatorState*> communicators;
+  std::map<std::int64_t, std::uint64_t> besides;  // how many of a name there have been, see Communicator::beside
 };
 
 }  // namespace paceline

@@ -14,6 +14,7 @@ std::string_view name(Code code) {
     case Code::cancelled: return "cancelled";
     case Code::system: return "system";
     case Code::refused: return "refused";
+    case Code::unsound: return "unsound";
   }
   return "unknown";
 }

@@ -19,6 +19,7 @@ enum class Code {
   cancelled,  // the operation was given up before it was complete
   system,     // a system call failed
   refused,    // the other side does not accept us: wrong secret, wrong version
+  unsound,    // the numbers are wrong: a NaN where none may be, replicas that have drifted apart
 };
 
 std::string_view name(Code code);

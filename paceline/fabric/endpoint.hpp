@@ -165,6 +165,9 @@ class Endpoint {
   const TrafficCounters& counters() const;
   void count_direct(std::size_t bytes);
 
+  // What the layer above keeps once per Endpoint, for as long as it keeps it.
+  std::weak_ptr<void>& attachment();
+
   // Leaves in good order: peers learn that this rank has closed, not died. The destructor calls it.
   void close();
 

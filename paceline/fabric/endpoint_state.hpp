@@ -42,6 +42,7 @@ class Endpoint::State final : public TransportSink {
   const std::unique_ptr<Transport> transport;
   const Transport::Facts facts;
   TrafficCounters counters;
+  std::weak_ptr<void> attachment;
   std::uint64_t alerts = 0;
   std::uint64_t departures = 0;
   std::vector<SharedRegion> arenas;

@@ -1,0 +1,64 @@
+// The checkpoints of a run in one folder, step-000000123.ckpt and so on. Each is a valid safetensors file whose
+// metadata holds
+//   format    "paceline checkpoint 1"
+//   step      in decimal
+//   state     a JSON text of the caller's
+//   checksum  XXH3-128 in hex over the whole file, with these 32 digits taken as zeros: a flipped bit anywhere is found
+// The checksum is against accidents, not against forgers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "paceline/record/safetensors.hpp"
+
+namespace paceline {
+
+struct Checkpoint {
+  std::int64_t step = 0;
+  nlohmann::json state;
+  SafetensorsFile arrays;
+  std::string path;
+};
+
+// Holds no open file. Any number of readers, but one writer per folder: save removes what looks like the left-overs of
+// an earlier one.
+class CheckpointFiles {
+ public:
+  CheckpointFiles(std::string folder, int keep);  // Error{invalid} unless keep >= 1
+
+  // Atomic, and on the disk when it returns; replaces a checkpoint of the same step. Then removes all but this one and
+  // the keep-1 before it. Those of later steps stay: after a run went back to an earlier step, they are not ours to
+  // judge. A full disk is Error{system} and leaves the folder as it was. Error{invalid} for a state that would come
+  // back different: JSON has no NaN and no infinity.
+  void save(std::int64_t step, const nlohmann::json& state, std::span<const NamedArray> arrays);
+
+  // The newest good one. A damaged or foreign file is refused by name: a sentence for each is given to `refuse`, and
+  // the one before it is tried. nullopt if there is none.
+  std::optional<Checkpoint> load_latest(const std::function<void(const std::string&)>& refuse) const;
+
+  // Any file, in this folder or not. Error{invalid} with the reason: truncated, checksum does not match, not a paceline
+  // checkpoint, of a later format; Error{system} if it cannot be read.
+  Checkpoint load(const std::string& path) const;
+
+  // The paths of all files that have a checkpoint's name, newest first. Looks into none of them.
+  std::vector<std::string> list() const;
+
+ private:
+  void remove_left_overs() const;
+  void remove_before(std::int64_t step) const;
+
+  const std::string folder_;
+  const std::size_t keep_;
+};
+
+// XXH3-64.
+std::uint64_t hash_bytes(std::span<const std::byte> bytes);
+
+}  // namespace paceline

@@ -1,0 +1,28 @@
+// The report: one page of HTML about a run, complete in itself: no network, no other files, light and dark.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "paceline/core/trace.hpp"
+#include "paceline/record/metrics.hpp"
+
+namespace paceline {
+
+// What the page knows of a run; any of it may be empty. All of `config` and `final` is shown in tables; these keys also
+// make the headline, where they exist:
+//   config: model, data, workers, plan (a string or number, or an object with a "name")
+//   final:  stop_reason ("reached accuracy 0.9", "interrupted"), test_accuracy, test_loss, samples_per_s, seconds,
+//           wait_share, bytes_sent; figures that are missing come from the last epoch
+struct ReportInput {
+  nlohmann::json config = {};
+  std::vector<EpochMetrics> epochs = {};
+  std::vector<StepPoint> points = {};
+  nlohmann::json final = {};
+  std::vector<RankTrace> traces = {};
+};
+
+std::string render_report(const ReportInput& input);
+
+}  // namespace paceline

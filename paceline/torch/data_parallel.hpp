@@ -1,0 +1,106 @@
+// DataParallel: trains one model on several workers, each with its own part of the data. In place of optimizer.step():
+//
+//   auto job = paceline::join(argc, argv);
+//   Net net;
+//   torch::optim::SGD sgd(net->parameters(), 0.1);
+//   paceline::DataParallel parallel(job, *net, sgd, "where=allreduce");
+//   for (auto& batch : paceline::shard(dataset, job)) {
+//     sgd.zero_grad();
+//     loss(net, batch).backward();
+//     parallel.step();
+//   }
+//
+// At the start all ranks get rank 0's parameters, buffers and optimizer. In every step gradients are averaged over the
+// ranks, while backward goes on; a parameter that took no part on any rank is left alone by the optimizer, one that took
+// part on some is averaged with zeros from the others. The same seed and number of workers give the same bits, whatever
+// the bucket size, with where=shm and where=ordered.
+//
+// Parameters move into memory that the ranks share (ParameterArena) and back out when the DataParallel ends. Model and
+// optimizer outlive it, and the Job all three. One thread owns it, and is the one that calls backward().
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "paceline/collective/communicator.hpp"
+#include "paceline/core/trace.hpp"
+#include "paceline/launch/join.hpp"
+
+namespace paceline {
+
+struct DataParallelOptions {
+  std::size_t bucket_bytes = 0;  // gradients that travel together; 0: by the cost model
+  int check_every = 100;         // steps between two comparisons of the replicas; 0: never
+  bool check_finite = true;      // a NaN or Inf in a gradient is an Error that names it
+  bool fuse = true;              // SGD, Adam and AdamW in one pass over memory; see FusedOptimizer
+  Trace* trace = nullptr;        // where to record what happens when
+  CommunicatorOptions communicator = {};
+};
+
+// Where a rank's time went, in all.
+struct ParallelTimes {
+  Duration communicate{};
+  Duration wait{};  // for other ranks
+  Duration update{};
+};
+
+class DataParallel {
+ public:
+  // Throws Error{invalid} for a bad plan or a model that cannot be distributed, Error{mismatch} when ranks have
+  // different models.
+  DataParallel(Job& job, torch::nn::Module& model, torch::optim::Optimizer& optimizer, std::string_view plan = {},
+               DataParallelOptions options = {});
+  DataParallel(Endpoint& endpoint, const Group& group, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
+               std::string_view plan = {}, DataParallelOptions options = {});
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  // Finishes the reduction and updates the parameters.
+  void step();
+  // For optimizers that evaluate more than once per step (LBFGS). The closure calls zero_grad and backward and returns
+  // the loss; the optimizer sees the average over the ranks, which is also what is returned.
+  torch::Tensor step(const std::function<torch::Tensor()>& closure);
+  // Waits until every gradient is the average over the ranks. Between finish() and step() gradients may be read and
+  // changed, alike on all ranks.
+  void finish();
+
+  // While it lives, backward only adds to the local gradients: for all but the last part of a step's batch.
+  class NoSync {
+   public:
+    explicit NoSync(DataParallel& parallel);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    DataParallel& parallel_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  // finish(), then scales all gradients so that their joint 2-norm is at most max_norm. Returns what it was.
+  double clip_grad_norm(double max_norm);
+  // Buffers with floating elements (running statistics) become the average over the ranks, others rank 0's. A collective
+  // of its own: call it before evaluating or saving.
+  void sync_buffers();
+  // Compares the replicas now; see check_every.
+  void check_replicas();
+
+  std::int64_t steps() const;
+  void set_steps(std::int64_t steps);  // after loading a checkpoint
+  std::size_t buckets() const;
+  ParallelTimes times() const;
+  // For the program's own operations. They keep their own order, apart from the gradients'.
+  Communicator& communicator();
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,366 @@
+#include "paceline/torch/data_parallel_state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "paceline/core/finite.hpp"
+#include "paceline/torch/bucket_plan.hpp"
+#include "paceline/torch/sparse_gradients.hpp"
+#include "paceline/torch/tensor_collectives.hpp"
+#include "paceline/torch/tensor_view.hpp"
+
+namespace paceline {
+namespace {
+
+CommunicatorOptions timed(CommunicatorOptions options) {
+  options.time_waits = true;
+  return options;
+}
+
+// Backward produces gradients from the last layer to the first.
+std::vector<std::size_t> reversed(std::size_t count) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
+}  // namespace
+
+DataParallel::State::State(Endpoint& endpoint, const Group& group, torch::nn::Module& model,
+                           torch::optim::Optimizer& optimizer, std::string_view plan, DataParallelOptions options)
+    : user(Communicator::beside(endpoint, group, "DataParallel::communicator", options.communicator)),
+      endpoint_(endpoint),
+      model_(model),
+      optimizer_(optimizer),
+      options_(std::move(options)),
+      plan_(parse_plan(plan)),
+      communicator_(Communicator::beside(endpoint, group, "DataParallel", timed(options_.communicator))) {
+  compare_models(communicator_, model_, optimizer_);
+  collect_parameters();
+  check_optimizer();
+  std::vector<ArenaTensor> tensors;
+  for (const NamedTensor& item : dense_) tensors.push_back({item.name, item.tensor});
+  arena_ = std::make_unique<ParameterArena>(endpoint_, std::move(tensors), reversed(dense_.size()));
+  start_alike();
+  bucket_bytes_ = options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(communicator_, plan_);
+  exchange_ = std::make_unique<Exchange>(communicator_, plan_, options_.trace);
+  if (options_.fuse) fused_ = FusedOptimizer::of(optimizer_, *arena_);
+  const std::size_t parameters = dense_.size() + sparse_.size();
+  progress_.resize(parameters);
+  used_somewhere_.resize(parameters);
+  flags_ = endpoint_.allocate((parameters + 1) * sizeof(float));
+  make_buckets(reversed(dense_.size()));
+  add_hooks();
+}
+
+DataParallel::State::~State() = default;
+
+// ---- construction
+
+void DataParallel::State::collect_parameters() {
+  const std::set<const void*> sparse = sparse_parameters(model_);
+  for (NamedTensor& item : distinct_parameters(model_)) {
+    if (!item.tensor.device().is_cpu()) {
+      throw Error(Code::invalid, fmt::format("parameter '{}' is on {}; this build of paceline trains on CPUs only",
+                                             item.name, item.tensor.device().str()));
+    }
+    auto& kind = !item.tensor.requires_grad()                           ? frozen_
+                 : sparse.contains(item.tensor.unsafeGetTensorImpl()) ? sparse_
+                                                                        : dense_;
+    kind.push_back(std::move(item));
+  }
+}
+
+void DataParallel::State::check_optimizer() const {
+  std::set<const void*> known;
+  for (const auto* kind : {&dense_, &sparse_, &frozen_}) {
+    for (const NamedTensor& item : *kind) known.insert(item.tensor.unsafeGetTensorImpl());
+  }
+  for (const auto& group : optimizer_.param_groups()) {
+    for (const torch::Tensor& parameter : group.params()) {
+      if (known.contains(parameter.unsafeGetTensorImpl())) continue;
+      throw Error(Code::invalid, fmt::format("the optimizer holds a tensor of {} elements that is not a parameter of the "
+                                             "model; make the optimizer from model->parameters()",
+                                             parameter.numel()));
+    }
+  }
+}
+
+void DataParallel::State::start_alike() {
+  for (const TensorView& range : arena_->parameter_ranges())
+    communicator_.broadcast(range, 0, {.name = "parameters"});
+  for (auto* kind : {&sparse_, &frozen_}) {
+    for (NamedTensor& item : *kind) {
+      torch::Tensor contents = item.tensor.detach();
+      broadcast(communicator_, contents, 0, {.name = item.name});
+    }
+  }
+  for (NamedTensor& item : distinct_buffers(model_)) broadcast(communicator_, item.tensor, 0, {.name = item.name});
+  broadcast_optimizer(communicator_, optimizer_);
+  std::vector<std::int64_t> count = {steps};
+  communicator_.broadcast(view(count), 0, {.name = "steps"});
+  steps = count[0];
+}
+
+void DataParallel::State::make_buckets(const std::vector<std::size_t>& order) {
+  std::vector<BucketMember> members;
+  for (std::size_t i = 0; i < arena_->size(); ++i)
+    members.push_back({arena_->gradient_view(i).bytes(), static_cast<std::size_t>(arena_->dtype(i))});
+  buckets_.clear();
+  bucket_of_.assign(arena_->size(), 0);
+  for (auto& indices : plan_buckets(members, order, bucket_bytes_)) {
+    BucketState state;
+    state.bucket = {.index = static_cast<int>(buckets_.size()),
+                    .name = arena_->name(indices.front()),
+                    .gradient = arena_->gradient_range(indices.front(), indices.back())};
+    state.missing = indices.size();
+    for (const std::size_t i : indices) bucket_of_[i] = buckets_.size();
+    state.members = std::move(indices);
+    buckets_.push_back(std::move(state));
+  }
+}
+
+void DataParallel::State::add_hooks() {
+  for (std::size_t i = 0; i < dense_.size(); ++i)
+    hooks_.push_back(std::make_unique<AutogradHook>(dense_[i].tensor, [this, i] { on_gradient(i); }));
+  for (std::size_t i = 0; i < sparse_.size(); ++i)
+    hooks_.push_back(std::make_unique<AutogradHook>(sparse_[i].tensor, [this, i] { on_sparse_gradient(i); }));
+}
+
+// ---- during backward
+
+void DataParallel::State::on_gradient(std::size_t index) {
+  const std::size_t number = bucket_of_[index];
+  if (number < next_bucket_) refuse_second_backward(index);
+  arena_->adopt_gradient(index);
+  check_finite(arena_->gradient_view(index), arena_->name(index));
+  Progress& progress = progress_[index];
+  if (!order_is_observed_ && std::find(observed_.begin(), observed_.end(), index) == observed_.end())
+    observed_.push_back(index);
+  progress.used = true;
+  if (no_sync == 0 && !progress.complete) {
+    progress.complete = true;
+    --buckets_[number].missing;
+    submit_complete();
+  }
+  exchange_->progress();
+}
+
+void DataParallel::State::on_sparse_gradient(std::size_t index) {
+  const std::size_t own = dense_.size() + index;
+  if (phase_ == Phase::finished) refuse_second_backward(own);
+  progress_[own].used = true;
+  const torch::Tensor& gradient = sparse_[index].tensor.grad();
+  check_finite(view_of(gradient.is_sparse() ? gradient._values().contiguous() : gradient), sparse_[index].name);
+}
+
+void DataParallel::State::check_finite(const TensorView& gradient, const std::string& name) {
+  if (!options_.check_finite || all_finite(gradient)) return;
+  communicator_.give_up(fmt::format("step {}: NaN or Inf in the gradient of {}", steps + 1, name));
+}
+
+void DataParallel::State::refuse_second_backward(std::size_t index) const {
+  const std::string& name = index < dense_.size() ? dense_[index].name : sparse_[index - dense_.size()].name;
+  throw Error(Code::invalid,
+              fmt::format("backward reached parameter '{}' a second time in step {}, when its gradient was already on its "
+                          "way to the other ranks; put all but the last backward() of a step under no_sync(), or add the "
+                          "losses up",
+                          name, steps + 1));
+}
+
+void DataParallel::State::submit_complete() {
+  while (next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0) {
+    exchange_->submit(buckets_[next_bucket_].bucket, steps);
+    ++next_bucket_;
+  }
+}
+
+// ---- finish
+
+void DataParallel::State::finish() {
+  if (phase_ == Phase::finished) return;
+  adopt_parameters();
+  settle_unused();
+  for (BucketState& bucket : buckets_) bucket.missing = 0;
+  submit_complete();
+  agree_on_use();
+  exchange_->finish();
+  for (std::size_t i = 0; i < sparse_.size(); ++i) {
+    if (used_somewhere_[dense_.size() + i]) average_sparse_gradient(communicator_, sparse_[i].tensor, sparse_[i].name);
+  }
+  phase_ = Phase::finished;
+}
+
+// Gradients that backward did not touch. One that somebody has set by hand counts as used, as it does for torch::optim.
+void DataParallel::State::settle_unused() {
+  for (std::size_t i = 0; i < dense_.size(); ++i) {
+    if (progress_[i].used || bucket_of_[i] < next_bucket_) continue;
+    if (!hooks_[i]->attached_to(dense_[i].tensor)) arena_->adopt_parameter(i);  // throws if the type has changed
+    const bool set_by_hand = !arena_->gradient_is_home(i) && dense_[i].tensor.grad().defined();
+    arena_->adopt_gradient(i);
+    const TensorView gradient = arena_->gradient_view(i);
+    const std::byte* bytes = gradient.begin();
+    const bool zero = std::all_of(bytes, bytes + gradient.bytes(), [](std::byte b) { return b == std::byte{0}; });
+    progress_[i].used = set_by_hand || !zero;
+    if (progress_[i].used) check_finite(gradient, dense_[i].name);
+  }
+}
+
+// On how many ranks was each parameter used; and has any rank a reason to compare the replicas?
+void DataParallel::State::agree_on_use() {
+  const auto flags = flags_.as<float>();
+  for (std::size_t i = 0; i < progress_.size(); ++i) flags[i] = progress_[i].used ? 1 : 0;
+  flags[progress_.size()] = check_soon_ ? 1 : 0;
+  if (communicator_.size() > 1) {
+    const TensorView all{flags.data(), static_cast<std::int64_t>(progress_.size() + 1), DType::f32};
+    exchange_->submit({.index = -1, .name = "use of parameters", .gradient = all}, steps);
+    exchange_->finish();
+  }
+  for (std::size_t i = 0; i < progress_.size(); ++i) used_somewhere_[i] = flags[i] > 0;
+  check_now_ = flags[progress_.size()] > 0;
+  check_soon_ = false;
+}
+
+double DataParallel::State::clip_grad_norm(double max_norm) {
+  finish();
+  const torch::NoGradGuard no_grad;
+  double square = 0;
+  std::vector<torch::Tensor> parts;
+  for (const TensorView& range : arena_->gradient_ranges())
+    parts.push_back(torch::from_blob(range.data, {range.count}, torch::TensorOptions().dtype(torch_type(range.dtype))));
+  for (const NamedTensor& item : sparse_) {
+    if (item.tensor.grad().defined()) parts.push_back(item.tensor.grad()._values());
+  }
+  for (const torch::Tensor& part : parts) square += std::pow(part.norm(2, torch::kDouble).item<double>(), 2);
+  // The sum's bits depend on the number of threads, which may differ between ranks; the scale must not.
+  std::vector<double> norm = {std::sqrt(square)};
+  communicator_.broadcast(view(norm), 0, {.name = "gradient norm"});
+  if (norm[0] > max_norm) {
+    for (torch::Tensor& part : parts) part.mul_(max_norm / (norm[0] + 1e-6));
+  }
+  return norm[0];
+}
+
+// ---- step
+
+void DataParallel::State::step() {
+  finish();
+  adopt_parameters();
+  update();
+  begin_round();
+}
+
+torch::Tensor DataParallel::State::step(const std::function<torch::Tensor()>& closure) {
+  torch::Tensor first_loss;
+  const auto averaged = [&] {
+    if (phase_ == Phase::finished) {
+      phase_ = Phase::gathering;  // the optimizer evaluates once more
+      for (BucketState& bucket : buckets_) bucket.missing = bucket.members.size();
+      std::fill(progress_.begin(), progress_.end(), Progress{});
+      next_bucket_ = 0;
+    }
+    torch::Tensor loss = closure();
+    finish();
+    torch::Tensor average = loss.detach().clone();
+    allreduce(user, average, ReduceOp::average, {.name = "loss"});
+    if (!first_loss.defined()) first_loss = average;
+    adopt_parameters();
+    return average;
+  };
+  if (fused_ != nullptr) {
+    averaged();
+    update();
+  } else {
+    const TimePoint start = endpoint_.clock().now();
+    optimizer_.step(averaged);
+    update_time += endpoint_.clock().now() - start;
+  }
+  begin_round();
+  return first_loss;
+}
+
+void DataParallel::State::adopt_parameters() {
+  for (std::size_t i = 0; i < arena_->size(); ++i) check_soon_ |= arena_->adopt_parameter(i);
+  for (const NamedTensor& item : frozen_) {
+    if (!item.tensor.requires_grad()) continue;
+    throw Error(Code::invalid, fmt::format("parameter '{}' was frozen when DataParallel was made and is not now; make the "
+                                           "DataParallel after changing what is trained",
+                                           item.name));
+  }
+}
+
+void DataParallel::State::update() {
+  const TimePoint start = endpoint_.clock().now();
+  if (fused_ != nullptr) {
+    fused_->step(used_somewhere_);
+  } else {
+    run_stock_optimizer();
+  }
+  const Duration length = endpoint_.clock().now() - start;
+  update_time += length;
+  if (options_.trace != nullptr) {
+    options_.trace->add({.start = start, .length = length, .step = steps, .activity = Activity::update});
+  }
+}
+
+// torch::optim leaves parameters alone that have no gradient.
+void DataParallel::State::run_stock_optimizer() {
+  for (std::size_t i = 0; i < dense_.size(); ++i) {
+    if (!used_somewhere_[i]) arena_->hide_gradient(i);
+  }
+  optimizer_.step();
+  for (std::size_t i = 0; i < dense_.size(); ++i) {
+    if (!used_somewhere_[i]) arena_->show_gradient(i);
+  }
+}
+
+void DataParallel::State::begin_round() {
+  ++steps;
+  phase_ = Phase::gathering;
+  next_bucket_ = 0;
+  for (BucketState& bucket : buckets_) bucket.missing = bucket.members.size();
+  std::fill(progress_.begin(), progress_.end(), Progress{});
+  if (!order_is_observed_) follow_observed_order();
+  const bool due = options_.check_every > 0 && steps % options_.check_every == 0;
+  if (due || check_now_) check_replicas();
+}
+
+// Once, after the first step: rank 0's order for all, with those that it never saw at the end.
+void DataParallel::State::follow_observed_order() {
+  order_is_observed_ = true;
+  std::vector<std::int64_t> order(observed_.begin(), observed_.end());
+  for (const std::size_t index : reversed(dense_.size())) {
+    if (std::find(observed_.begin(), observed_.end(), index) == observed_.end())
+      order.push_back(static_cast<std::int64_t>(index));
+  }
+  communicator_.broadcast(view(order), 0, {.name = "order of gradients"});
+  const std::vector<std::size_t> agreed(order.begin(), order.end());
+  if (agreed == reversed(dense_.size())) return;
+  arena_->lay_out(agreed);
+  make_buckets(agreed);
+  communicator_.barrier({.name = "new layout"});
+}
+
+void DataParallel::State::check_replicas() {
+  check_now_ = false;
+  std::vector<NamedTensor> all = dense_;
+  all.insert(all.end(), sparse_.begin(), sparse_.end());
+  all.insert(all.end(), frozen_.begin(), frozen_.end());
+  compare_contents(communicator_, all, steps);
+}
+
+void DataParallel::State::sync_buffers() {
+  for (NamedTensor& item : distinct_buffers(model_)) {
+    if (item.tensor.is_floating_point()) {
+      allreduce(user, item.tensor, ReduceOp::average, {.name = item.name});
+    } else {
+      broadcast(user, item.tensor, 0, {.name = item.name});
+    }
+  }
+}
+
+}  // namespace paceline
