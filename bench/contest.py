@@ -1,40 +1,30 @@
-"""Runs contestants in turn and collects what they print: one JSON line per size."""
+"""Runs contestants in turn and collects what they found: one point per case."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from typing import Callable
+from typing import Any, Callable
 
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
     name: str
     ranks: int
-    sizes: list[int]
-    # (folder of programs, ranks, size) -> commands, to which --ranks, --bytes and --seconds are added. Of several the
-    # quickest counts: a peer shows its best.
-    commands: Callable[[pathlib.Path, int, int], list[list[str]]]
+    cases: list  # what it is measured at: a size in bytes, say
+    # (folder of programs, ranks, case, seconds) -> the point, a dictionary of figures, or None where there is none
+    measure: Callable[[pathlib.Path, int, Any, float], dict | None]
 
     @property
     def key(self):
         return (self.name, self.ranks)
-
-
-@dataclasses.dataclass(frozen=True)
-class Section:
-    title: str
-    subject: str  # whose ratios are shown
-    ranks: int
-    sizes: list[int]
-    peers: list[str]
-    # size -> {peer: least ratio}: peer's time over the subject's
-    bars: Callable[[int], dict[str, float]]
 
 
 class Skipped(Exception):
@@ -68,58 +58,88 @@ def stop(process):
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
 
 
-def run(command, timeout):
-    """The lines a command printed. Whatever ends this, the command's processes end too."""
+@contextlib.contextmanager
+def started(command, environment=None, stdin=subprocess.DEVNULL):
+    """A running command. Whatever ends the block, the command's processes end too."""
+    check_programs(command[:1])
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
     )
+    try:
+        yield process
+    finally:
+        stop(process)
+
+
+def check_programs(words):
+    for word in words:
+        if shutil.which(word) is None:
+            raise Skipped(f"{word} is not there")
+
+
+def points_of(process, timeout):
+    """Waits for the end; the JSON lines that were printed."""
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         raise Skipped(f"no result within {timeout:.0f} s") from None
-    finally:
-        stop(process)
     if process.returncode != 0:
         said = [line for line in (errors + output).splitlines() if line.strip(" -")]
         raise Skipped(f"exit code {process.returncode}: {said[0] if said else 'no message'}")
-    return output.splitlines()
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
-def check_programs(command):
-    """The launcher and whatever it is to launch by its full path."""
-    for word in command:
-        if (word is command[0] or word.startswith("/")) and shutil.which(word) is None:
-            raise Skipped(f"{word} is not there")
+def run(command, timeout, environment=None):
+    with started(command, environment) as process:
+        return points_of(process, timeout)
 
 
-def run_contestant(contestant, size, folder, seconds):
-    """The best point of one contestant for one size, or None where it printed none."""
-    options = ["--ranks", str(contestant.ranks), "--bytes", str(size), "--seconds", str(seconds)]
-    points = []
-    for command in contestant.commands(folder, contestant.ranks, size):
-        check_programs(command)
-        lines = run(command + options, timeout=60 + 20 * seconds)
-        points += [json.loads(line) for line in lines if line.startswith("{")]
-    return min(points, key=lambda point: point["median_us"], default=None)
+def run_together(commands, timeout, environment=None):
+    """The points of each, of commands that say when they are ready and then wait for a line on stdin, so that all start
+    what they are timed for at once."""
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(started(command, environment, subprocess.PIPE)) for command in commands]
+        for process in processes:
+            wait_until_ready(process, timeout)
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        return [points_of(process, timeout) for process in processes]
+
+
+def wait_until_ready(process, timeout):
+    """Its first line says so. One that ends instead leaves its reason to points_of."""
+    readable, _, _ = select.select([process.stdout], [], [], timeout)
+    if not readable:
+        raise Skipped(f"not ready within {timeout:.0f} s")
+    if process.stdout.readline().strip() != "ready":
+        points_of(process, timeout)
+        raise Skipped("it did not say that it is ready")
 
 
 def run_round(contestants, turn, skipped, folder, seconds):
-    """{(name, ranks): {size: point}}. Size by size, because the two sides of a ratio should be measured within
+    """{(name, ranks): {case: point}}. Case by case, because the two sides of a ratio should be measured within
     seconds of each other, and each round starting with another contestant, so that nobody always follows the same."""
     results = {contestant.key: {} for contestant in contestants}
     order = contestants[turn:] + contestants[:turn]
-    for size in sorted({size for contestant in contestants for size in contestant.sizes}):
+    for case in dict.fromkeys(case for contestant in contestants for case in contestant.cases):
         for contestant in order:
-            if size not in contestant.sizes or contestant.key in skipped:
+            if case not in contestant.cases or contestant.key in skipped:
                 continue
             try:
-                point = run_contestant(contestant, size, folder, seconds)
+                point = contestant.measure(folder, contestant.ranks, case, seconds)
             except Skipped as reason:
                 skipped.add(contestant.key)
                 say(f"skipped: {contestant.name} with {contestant.ranks} ranks: {reason}")
                 continue
             if point:
-                results[contestant.key][size] = point
+                results[contestant.key][case] = point
     return results
 
 

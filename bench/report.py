@@ -1,43 +1,72 @@
 """From the rounds' points to ratios, a table for people, and JSON lines for machines."""
 
+import dataclasses
 import json
 import statistics
+from typing import Any, Callable
 
 
-def medians(results, key, size):
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """What is compared, and how it is told."""
+
+    name: str  # in a point
+    more_is_better: bool
+    show: Callable[[dict, Any], str]  # (point, case) -> a cell
+    heading: str  # of the column that says which case it is
+    label: Callable[[Any], str]  # case -> its cell in there
+    describe: Callable[[Any], dict]  # case -> what a JSON line says about it
+    also: tuple[str, ...] = ()  # other figures of a point that JSON lines keep
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    title: str
+    figure: Figure
+    subject: str  # whose ratios are shown
+    ranks: int
+    cases: list
+    peers: list[str]
+    # case -> {peer: least ratio}: how many times better than the peer the subject is to be
+    bars: Callable[[Any], dict[str, float]]
+
+
+def medians(results, key, case, names):
     """The median over the rounds of each figure of a point, or None where nobody was measured."""
-    points = [found[key][size] for found in results if size in found.get(key, {})]
+    points = [found[key][case] for found in results if case in found.get(key, {})]
     if not points:
         return None
-    figures = ("median_us", "mad_us", "p99_us", "gbps")
-    return {name: statistics.median(point[name] for point in points if name in point) for name in figures if name in points[0]}
+    return {name: statistics.median(point[name] for point in points if name in point) for name in names if name in points[0]}
 
 
-def ratio(results, subject, peer, size):
-    """How many times quicker than the peer, as the median of the rounds' own ratios: both sides of each were measured
+def ratio(results, subject, peer, case, figure):
+    """How many times better than the peer, as the median of the rounds' own ratios: both sides of each were measured
     within seconds of each other, so that a slow spell of the machine hits both."""
     ratios = []
     for found in results:
-        mine, other = found.get(subject, {}).get(size), found.get(peer, {}).get(size)
+        mine, other = found.get(subject, {}).get(case), found.get(peer, {}).get(case)
         if mine and other:
-            ratios.append(other["median_us"] / mine["median_us"])
+            better, worse = (mine, other) if figure.more_is_better else (other, mine)
+            ratios.append(better[figure.name] / worse[figure.name])
     return statistics.median(ratios) if ratios else None
 
 
 def points(section, results):
-    """One dictionary per size, with everything that a table or a JSON line tells."""
-    names = [section.subject, *section.peers]
-    for size in section.sizes:
+    """One dictionary per case, with everything that a table or a JSON line tells."""
+    figure, ranks = section.figure, section.ranks
+    for case in section.cases:
         yield {
             "section": section.title,
-            "ranks": section.ranks,
-            "bytes": size,
+            "ranks": ranks,
+            **figure.describe(case),
             "rounds": len(results),
-            "contestants": {name: medians(results, (name, section.ranks), size) for name in names},
-            "ratios": {
-                peer: ratio(results, (section.subject, section.ranks), (peer, section.ranks), size) for peer in section.peers
+            "contestants": {
+                name: medians(results, (name, ranks), case, (figure.name, *figure.also)) for name in (section.subject, *section.peers)
             },
-            "bars": section.bars(size),
+            "ratios": {
+                peer: ratio(results, (section.subject, ranks), (peer, ranks), case, figure) for peer in section.peers
+            },
+            "bars": section.bars(case),
         }
 
 
@@ -46,15 +75,6 @@ def human_size(size):
         if size >> shift and not size % (1 << shift):
             return f"{size >> shift} {unit}"
     return f"{size} B"
-
-
-def speed(point, size):
-    """Small messages are about latency, large ones about bandwidth."""
-    if point is None:
-        return "–"
-    if size < 512 << 10:
-        return f"{digits(point['median_us'])} µs"
-    return f"{digits(size / point['median_us'] / 1e3)} GB/s"
 
 
 def digits(value):
@@ -72,14 +92,23 @@ def verdict(point):
 
 
 def table(section, results):
-    rows = [["size", section.subject, *section.peers, *(f"× {peer}" for peer in section.peers), "bars", "reached"]]
-    for point in points(section, results):
+    rows = [[section.figure.heading, section.subject, *section.peers, *(f"× {peer}" for peer in section.peers), "bars", "reached"]]
+    for case, point in zip(section.cases, points(section, results)):
         ratios = point["ratios"].values()
-        rows.append([human_size(point["bytes"])])
-        rows[-1] += [speed(figures, point["bytes"]) for figures in point["contestants"].values()]
+        rows.append([section.figure.label(case)])
+        rows[-1] += ["–" if found is None else section.figure.show(found, case) for found in point["contestants"].values()]
         rows[-1] += ["–" if value is None else digits(value) for value in ratios]
         rows[-1] += [", ".join(f"{peer} ≥ {bar:g}" for peer, bar in point["bars"].items()), verdict(point)]
     return rows
+
+
+def tables(sections, results):
+    """(title, rows) of each."""
+    return [(section.title, table(section, results)) for section in sections]
+
+
+def section_points(sections, results):
+    return [point for section in sections for point in points(section, results)]
 
 
 def as_text(title, rows):
@@ -94,7 +123,5 @@ def as_markdown(title, rows):
     return "\n".join([f"### {title}", "", *lines, ""])
 
 
-def json_lines(op, sections, results, commit):
-    for section in sections:
-        for point in points(section, results):
-            yield json.dumps({"op": op, "commit": commit, **point})
+def json_lines(op, found, commit):
+    return [json.dumps({"op": op, "commit": commit, **point}) for point in found]

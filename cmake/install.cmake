@@ -9,6 +9,9 @@ set_target_properties(paceline_options PROPERTIES EXPORT_NAME options)
 install(TARGETS paceline_options ${modules} EXPORT paceline-targets)
 install(EXPORT paceline-targets NAMESPACE paceline:: DESTINATION ${package_dir})
 install(TARGETS paceline)
+if(PACELINE_TORCH)
+  install(TARGETS paceline-train)
+endif()
 
 # The package looks for exactly those outside libraries that the modules link: fmt::fmt comes from the package fmt.
 set(packages "")
@@ -28,6 +31,9 @@ endforeach()
 list(REMOVE_DUPLICATES packages)
 list(SORT packages)
 list(TRANSFORM packages REPLACE "(.+)" "find_dependency(\\1)")
+if(PACELINE_TORCH)
+  list(APPEND packages "find_dependency(Torch)")
+endif()
 list(JOIN packages "\n" PACELINE_FIND_DEPENDENCIES)
 
 configure_package_config_file(cmake/paceline-config.cmake.in ${PROJECT_BINARY_DIR}/paceline-config.cmake

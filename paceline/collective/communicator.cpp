@@ -92,8 +92,8 @@ void Handle::wait() {
 // ---- Communicator
 
 Communicator::Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options)
-    : state_(std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options), traffic_of(endpoint))) {
-}
+    : state_(
+          std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options), traffic_of(endpoint))) {}
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&& other) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept = default;
@@ -117,8 +117,7 @@ Communicator Communicator::beside(Endpoint& endpoint, const Group& group, std::s
 void Communicator::give_up(const std::string& reason) { state_->give_up(reason); }
 Duration Communicator::waited() const { return state_->time_waited; }
 double Communicator::price_of(Collective op, Algorithm algorithm, std::size_t bytes) const {
-  return state_->planner.price_of(op, state_->planner.resolve(op, algorithm, bytes),
-                                  static_cast<double>(bytes));
+  return state_->planner.price_of(op, state_->planner.resolve(op, algorithm, bytes), static_cast<double>(bytes));
 }
 Algorithm Communicator::last_algorithm() const { return state_->last_algorithm; }
 

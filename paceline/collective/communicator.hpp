@@ -80,8 +80,8 @@ class Communicator {
   using Options = CollectiveOptions;
 
   Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options = {});
-  // Another Communicator of the same ranks, whose operations do not have to keep an order with those of the first: for a
-  // part of a program that calls operations of its own. The k-th of a name on one rank is the k-th on all.
+  // Another Communicator of the same ranks, whose operations do not have to keep an order with those of the first: for
+  // a part of a program that calls operations of its own. The k-th of a name on one rank is the k-th on all.
   static Communicator beside(Endpoint& endpoint, const Group& group, std::string_view name,
                              CommunicatorOptions options = {});
   Communicator(Communicator&& other) noexcept;

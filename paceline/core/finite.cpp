@@ -39,8 +39,7 @@ bool all_finite_halves(const std::uint16_t* values, std::size_t count, std::uint
   const auto magnitude = hn::Set(d, 0x7fff);
   auto largest = hn::Zero(d);
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    largest = hn::Max(largest, hn::And(hn::LoadU(d, values + i), magnitude));
+  for (; i + lanes <= count; i += lanes) largest = hn::Max(largest, hn::And(hn::LoadU(d, values + i), magnitude));
   bool finite = hn::GetLane(hn::MaxOfLanes(d, largest)) < infinity;
   for (; i < count; ++i) finite &= (values[i] & 0x7fff) < infinity;
   return finite;

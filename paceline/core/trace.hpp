@@ -23,9 +23,9 @@ enum class Activity : std::uint8_t {
   save,
   reduction,  // a bucket under way, from its start to its end; overlaps the others
 };
-inline constexpr Activity kAllActivities[] = {Activity::load,   Activity::compute,  Activity::communicate,
-                                              Activity::wait,   Activity::update,   Activity::evaluate,
-                                              Activity::save,   Activity::reduction};
+inline constexpr Activity kAllActivities[] = {Activity::load, Activity::compute,  Activity::communicate,
+                                              Activity::wait, Activity::update,   Activity::evaluate,
+                                              Activity::save, Activity::reduction};
 
 constexpr std::string_view name(Activity activity) {
   switch (activity) {

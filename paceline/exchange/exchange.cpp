@@ -79,9 +79,7 @@ std::size_t bucket_bytes_for(const Communicator& communicator, const Plan& plan)
   constexpr std::size_t kMost = std::size_t{32} << 20;
   constexpr double kFixedShare = 0.02;
   const Algorithm algorithm = algorithm_of(plan, communicator);
-  const auto price = [&](std::size_t bytes) {
-    return communicator.price_of(Collective::allreduce, algorithm, bytes);
-  };
+  const auto price = [&](std::size_t bytes) { return communicator.price_of(Collective::allreduce, algorithm, bytes); };
   const double per_byte = price(kMost) / static_cast<double>(kMost);
   std::size_t bytes = kLeast;
   while (bytes < kMost && price(bytes) > (1 + kFixedShare) * per_byte * static_cast<double>(bytes)) bytes *= 2;

@@ -6,8 +6,8 @@
 //   exchange.submit({.index = 0, .name = "fc2.weight", .gradient = view}, step);    // in a backward hook
 //   exchange.finish();                                                               // before the optimizer
 //
-// Buckets lie in memory from Endpoint::allocate. Nothing runs behind the caller's back: buckets move while it is inside submit, progress or finish. One thread owns an
-// Exchange. The Communicator outlives it, a bucket's memory the step.
+// Buckets lie in memory from Endpoint::allocate. Nothing runs behind the caller's back: buckets move while it is inside
+// submit, progress or finish. One thread owns an Exchange. The Communicator outlives it, a bucket's memory the step.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,8 @@ TEST(Exchange, EveryRouteAverages) {
 
 TEST(Exchange, RunsInVirtualTimeAsWell) {
   std::vector<float> result;
-  const SimReport report = run_sim({.ranks = 3, .seed = 7}, [&](Endpoint& endpoint) { reduce_in_buckets(endpoint, "", 1000, result); });
+  const SimReport report =
+      run_sim({.ranks = 3, .seed = 7}, [&](Endpoint& endpoint) { reduce_in_buckets(endpoint, "", 1000, result); });
   for (const auto& rank : report.ranks) EXPECT_EQ(rank.outcome, SimReport::Outcome::finished);
   EXPECT_EQ(result, reduced(3, "", 1000));
 }

@@ -52,6 +52,7 @@ class Launcher {
   void kill_all();
   void signal_all(int number) const;
   bool any_running() const;
+  bool is_follower(const Ending& ending) const;
   void say(const std::string& sentence) { errors_->add("paceline: " + sentence + "\n"); }
 
   // Constant after construction. The guardian comes first, so that it inherits nothing of the rest.
@@ -125,7 +126,8 @@ bool Launcher::start_worker(Rank rank, const std::string& file, const Cores& cor
   Spawned spawned = spawn({.file = file,
                            .arguments = options_.command,
                            .environment = environment_of(rank),
-                           .standard = {input, output.write_end.number(), errors.write_end.number()},
+                           .standard = {input, options_.inherit_output ? STDOUT_FILENO : output.write_end.number(),
+                                        options_.inherit_output ? STDERR_FILENO : errors.write_end.number()},
                            .lifeline = lifeline_.read_end.number(),
                            .guardian = guardian_.descriptor(),
                            .cores = cores,
@@ -227,11 +229,16 @@ void Launcher::reap() {
     if (!ending) continue;
     guardian_.forget(worker.pid());
     const bool first = failed == nullptr || (ending->signalled && !how.signalled);
-    if (ending->exit_code() == 0 || !first) continue;
+    if (ending->exit_code() == 0 || !first || is_follower(*ending)) continue;
     failed = &worker;
     how = *ending;
   }
   if (failed != nullptr && phase_ == Phase::running) on_failure(*failed, how);
+}
+
+// Nobody is left whom it could have followed: then it is the failure itself.
+bool Launcher::is_follower(const Ending& ending) const {
+  return !ending.signalled && ending.number == options_.follower_code && any_running();
 }
 
 void Launcher::on_failure(const Worker& worker, const Ending& ending) {

@@ -20,6 +20,9 @@ struct RunOptions {
   Bind bind = Bind::none;
   Duration grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL, once a worker has failed
   bool prefix = true;                        // lines begin with the rank
+  bool inherit_output = false;               // workers write to the launcher's own output: one that draws, say
+  // A worker that ends with this code did so because another one failed: that one is the verdict.
+  std::optional<int> follower_code = {};
 };
 
 // Returns the exit code: 0 when all workers ended well, else that of the first failure. Call it from a process's main

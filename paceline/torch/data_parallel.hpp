@@ -11,9 +11,9 @@
 //   }
 //
 // At the start all ranks get rank 0's parameters, buffers and optimizer. In every step gradients are averaged over the
-// ranks, while backward goes on; a parameter that took no part on any rank is left alone by the optimizer, one that took
-// part on some is averaged with zeros from the others. The same seed and number of workers give the same bits, whatever
-// the bucket size, with where=shm and where=ordered.
+// ranks, while backward goes on; a parameter that took no part on any rank is left alone by the optimizer, one that
+// took part on some is averaged with zeros from the others. The same seed and number of workers give the same bits,
+// whatever the bucket size, with where=shm and where=ordered.
 //
 // Parameters move into memory that the ranks share (ParameterArena) and back out when the DataParallel ends. Model and
 // optimizer outlive it, and the Job all three. One thread owns it, and is the one that calls backward().
@@ -85,8 +85,8 @@ class DataParallel {
 
   // finish(), then scales all gradients so that their joint 2-norm is at most max_norm. Returns what it was.
   double clip_grad_norm(double max_norm);
-  // Buffers with floating elements (running statistics) become the average over the ranks, others rank 0's. A collective
-  // of its own: call it before evaluating or saving.
+  // Buffers with floating elements (running statistics) become the average over the ranks, others rank 0's. A
+  // collective of its own: call it before evaluating or saving.
   void sync_buffers();
   // Compares the replicas now; see check_every.
   void check_replicas();

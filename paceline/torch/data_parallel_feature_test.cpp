@@ -159,7 +159,8 @@ TEST(DataParallel, UnfreezingLaterIsAnErrorThatNamesTheParameter) {
 }
 
 struct TiedImpl : torch::nn::Module {
-  TiedImpl() : in(register_module("in", torch::nn::Linear(6, 6))), out(register_module("out", torch::nn::Linear(6, 6))) {
+  TiedImpl()
+      : in(register_module("in", torch::nn::Linear(6, 6))), out(register_module("out", torch::nn::Linear(6, 6))) {
     out->weight = out->register_parameter("shared", in->weight);
   }
   torch::Tensor forward(torch::Tensor x) { return out(torch::relu(in(x))); }
@@ -349,7 +350,8 @@ TEST(DataParallel, ABadPlanIsRefused) {
   run_shm_ranks(1, [&](Endpoint& endpoint) {
     SmallNet net = make_net();
     torch::optim::SGD sgd(net->parameters(), 0.1);
-    EXPECT_TRUE(contains(sentence_of([&] { DataParallel(endpoint, Group::world(1), *net, sgd, "where=rign"); }), "ring"));
+    EXPECT_TRUE(
+        contains(sentence_of([&] { DataParallel(endpoint, Group::world(1), *net, sgd, "where=rign"); }), "ring"));
   });
 }
 
@@ -393,7 +395,8 @@ TEST(DataParallel, ANonFiniteGradientIsNamedByRankLayerAndStepOnEveryRank) {
           parallel.step();
         }
       });
-      if (contains(sentence, "rank 2") && contains(sentence, "step 5: NaN or Inf in the gradient of second.weight")) ++told;
+      if (contains(sentence, "rank 2") && contains(sentence, "step 5: NaN or Inf in the gradient of second.weight"))
+        ++told;
       for (const torch::Tensor& p : net->parameters()) EXPECT_TRUE(p.isfinite().all().item<bool>());  // not spread
     });
     EXPECT_EQ(told, 3);

@@ -68,9 +68,9 @@ void DataParallel::State::collect_parameters() {
       throw Error(Code::invalid, fmt::format("parameter '{}' is on {}; this build of paceline trains on CPUs only",
                                              item.name, item.tensor.device().str()));
     }
-    auto& kind = !item.tensor.requires_grad()                           ? frozen_
+    auto& kind = !item.tensor.requires_grad()                         ? frozen_
                  : sparse.contains(item.tensor.unsafeGetTensorImpl()) ? sparse_
-                                                                        : dense_;
+                                                                      : dense_;
     kind.push_back(std::move(item));
   }
 }
@@ -83,16 +83,16 @@ void DataParallel::State::check_optimizer() const {
   for (const auto& group : optimizer_.param_groups()) {
     for (const torch::Tensor& parameter : group.params()) {
       if (known.contains(parameter.unsafeGetTensorImpl())) continue;
-      throw Error(Code::invalid, fmt::format("the optimizer holds a tensor of {} elements that is not a parameter of the "
-                                             "model; make the optimizer from model->parameters()",
-                                             parameter.numel()));
+      throw Error(Code::invalid,
+                  fmt::format("the optimizer holds a tensor of {} elements that is not a parameter of the "
+                              "model; make the optimizer from model->parameters()",
+                              parameter.numel()));
     }
   }
 }
 
 void DataParallel::State::start_alike() {
-  for (const TensorView& range : arena_->parameter_ranges())
-    communicator_.broadcast(range, 0, {.name = "parameters"});
+  for (const TensorView& range : arena_->parameter_ranges()) communicator_.broadcast(range, 0, {.name = "parameters"});
   for (auto* kind : {&sparse_, &frozen_}) {
     for (NamedTensor& item : *kind) {
       torch::Tensor contents = item.tensor.detach();
@@ -165,11 +165,12 @@ void DataParallel::State::check_finite(const TensorView& gradient, const std::st
 
 void DataParallel::State::refuse_second_backward(std::size_t index) const {
   const std::string& name = index < dense_.size() ? dense_[index].name : sparse_[index - dense_.size()].name;
-  throw Error(Code::invalid,
-              fmt::format("backward reached parameter '{}' a second time in step {}, when its gradient was already on its "
-                          "way to the other ranks; put all but the last backward() of a step under no_sync(), or add the "
-                          "losses up",
-                          name, steps + 1));
+  throw Error(
+      Code::invalid,
+      fmt::format("backward reached parameter '{}' a second time in step {}, when its gradient was already on its "
+                  "way to the other ranks; put all but the last backward() of a step under no_sync(), or add the "
+                  "losses up",
+                  name, steps + 1));
 }
 
 void DataParallel::State::submit_complete() {
@@ -287,9 +288,10 @@ void DataParallel::State::adopt_parameters() {
   for (std::size_t i = 0; i < arena_->size(); ++i) check_soon_ |= arena_->adopt_parameter(i);
   for (const NamedTensor& item : frozen_) {
     if (!item.tensor.requires_grad()) continue;
-    throw Error(Code::invalid, fmt::format("parameter '{}' was frozen when DataParallel was made and is not now; make the "
-                                           "DataParallel after changing what is trained",
-                                           item.name));
+    throw Error(Code::invalid,
+                fmt::format("parameter '{}' was frozen when DataParallel was made and is not now; make the "
+                            "DataParallel after changing what is trained",
+                            item.name));
   }
 }
 

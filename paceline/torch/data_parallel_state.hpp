@@ -95,10 +95,10 @@ class DataParallel::State {
   std::vector<BucketState> buckets_;
   std::vector<std::size_t> bucket_of_;
   Phase phase_ = Phase::gathering;
-  std::size_t next_bucket_ = 0;  // to submit
-  std::vector<Progress> progress_;       // dense, then sparse parameters
-  std::vector<bool> used_somewhere_;     // the same, after finish()
-  std::vector<std::size_t> observed_;    // order in which hooks fired in the first step
+  std::size_t next_bucket_ = 0;        // to submit
+  std::vector<Progress> progress_;     // dense, then sparse parameters
+  std::vector<bool> used_somewhere_;   // the same, after finish()
+  std::vector<std::size_t> observed_;  // order in which hooks fired in the first step
   bool order_is_observed_ = false;
   bool check_soon_ = false;  // a parameter had left the arena: who knows whether on all ranks alike
   bool check_now_ = false;   // some rank's check_soon_, agreed upon

@@ -72,7 +72,8 @@ TEST(DataParallel, BitsAreThoseOfOneProcessThatAddsTheSharesInRankOrder) {
     for (const bool fuse : {false, true}) {
       const Training training{.ranks = ranks, .fuse = fuse};
       const Parameters expected = reference(training);
-      for (const Parameters& found : train(training)) EXPECT_TRUE(same_bits(found, expected)) << ranks << " ranks, " << fuse;
+      for (const Parameters& found : train(training))
+        EXPECT_TRUE(same_bits(found, expected)) << ranks << " ranks, " << fuse;
     }
   }
 }
@@ -91,7 +92,8 @@ TEST(DataParallel, EveryRouteTrains) {
   const Parameters expected = reference({.ranks = 3});
   for (const std::string route : {"naive", "ring", "butterfly", "halving-doubling", "tree", "star", "hierarchical"}) {
     const Parameters found = train({.ranks = 3, .plan = "where=" + route}).front();
-    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(torch::allclose(found[i], expected[i], 1e-4, 1e-6)) << route;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(torch::allclose(found[i], expected[i], 1e-4, 1e-6)) << route;
   }
 }
 
@@ -182,7 +184,8 @@ TEST(DataParallel, LbfgsStepsThroughAClosure) {
                       auto loss = (loss_of(alone, inputs(0, 0)) + loss_of(alone, inputs(1, 0))) / 2;
                       loss.backward();
                       return loss;
-                    }).item<double>();
+                    })
+                    .item<double>();
   }
   std::vector<Parameters> results(2);
   run_shm_ranks(2, [&](Endpoint& endpoint) {
@@ -191,12 +194,14 @@ TEST(DataParallel, LbfgsStepsThroughAClosure) {
     DataParallel parallel(endpoint, Group::world(2), *net, *optimizer);
     double loss_seen = 0;
     for (int step = 0; step < 3; ++step) {
-      loss_seen = parallel.step([&] {
-                            optimizer->zero_grad();
-                            auto loss = loss_of(net, inputs(endpoint.rank(), 0));
-                            loss.backward();
-                            return loss;
-                          }).item<double>();
+      loss_seen = parallel
+                      .step([&] {
+                        optimizer->zero_grad();
+                        auto loss = loss_of(net, inputs(endpoint.rank(), 0));
+                        loss.backward();
+                        return loss;
+                      })
+                      .item<double>();
     }
     EXPECT_NEAR(loss_seen, lone_loss, 1e-4);
     EXPECT_EQ(parallel.steps(), 3);

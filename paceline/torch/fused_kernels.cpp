@@ -29,8 +29,7 @@ struct Sgd {
     V direction = hn::LoadU(d, g);
     if (step.weight_decay != 0) direction = hn::MulAdd(parameter, decay, direction);
     if (step.momentum != 0) {
-      const V buffer =
-          step.first ? direction : hn::MulAdd(direction, fresh, hn::Mul(hn::LoadU(d, m), momentum));
+      const V buffer = step.first ? direction : hn::MulAdd(direction, fresh, hn::Mul(hn::LoadU(d, m), momentum));
       hn::StoreU(buffer, d, m);
       direction = step.nesterov ? hn::MulAdd(buffer, momentum, direction) : buffer;
     }

@@ -22,9 +22,9 @@ struct AdamStep {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0;  // added to the gradient
-  double shrink = 1;        // the parameter is multiplied by it first
-  double step_size = 0;     // lr / (1 - beta1^t)
+  double weight_decay = 0;     // added to the gradient
+  double shrink = 1;           // the parameter is multiplied by it first
+  double step_size = 0;        // lr / (1 - beta1^t)
   double root_correction = 1;  // sqrt(1 - beta2^t)
 };
 void adam_step(const AdamStep& step, float* parameter, const float* gradient, float* mean, float* square,

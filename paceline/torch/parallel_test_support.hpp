@@ -33,7 +33,9 @@ inline torch::Tensor inputs(int rank, int step, torch::ScalarType type = torch::
   return torch::rand({8, 6}, generator, torch::TensorOptions().dtype(torch::kDouble)).to(type);
 }
 
-inline torch::Tensor loss_of(SmallNet& net, const torch::Tensor& x) { return net(x).pow(2).mean() + net(x).abs().mean(); }
+inline torch::Tensor loss_of(SmallNet& net, const torch::Tensor& x) {
+  return net(x).pow(2).mean() + net(x).abs().mean();
+}
 
 // A net of its own per call: the same for the same seed. Seeding is global, so ranks as threads take turns.
 inline SmallNet make_net(std::uint64_t seed = 1, torch::ScalarType type = torch::kFloat) {

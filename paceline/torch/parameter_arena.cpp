@@ -32,7 +32,8 @@ ParameterArena::ParameterArena(Endpoint& endpoint, std::vector<ArenaTensor> tens
                                 fmt::format("parameter '{}'", tensor.name))
                             .dtype;
     auto region = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.dtype == dtype; });
-    if (region == regions_.end()) region = regions_.insert(region, Region{.dtype = dtype, .parameters = {}, .gradients = {}});
+    if (region == regions_.end())
+      region = regions_.insert(region, Region{.dtype = dtype, .parameters = {}, .gradients = {}});
     Slot slot;
     slot.name = std::move(tensor.name);
     slot.parameter = parameter;
@@ -119,8 +120,9 @@ bool ParameterArena::adopt_parameter(std::size_t index) {
                             slot.name, toString(slot.data.scalar_type()), toString(parameter.scalar_type())));
   }
   if (parameter.sizes() != torch::IntArrayRef(slot.shape)) {
-    throw Error(Code::invalid, fmt::format("parameter '{}' had the shape [{}] when DataParallel was made and has [{}] now",
-                                           slot.name, fmt::join(slot.shape, ", "), fmt::join(parameter.sizes(), ", ")));
+    throw Error(Code::invalid,
+                fmt::format("parameter '{}' had the shape [{}] when DataParallel was made and has [{}] now", slot.name,
+                            fmt::join(slot.shape, ", "), fmt::join(parameter.sizes(), ", ")));
   }
   const torch::NoGradGuard no_grad;
   slot.data.copy_(parameter.detach());
@@ -142,9 +144,9 @@ bool ParameterArena::adopt_gradient(std::size_t index) {
   if (!gradient.defined()) {
     slot.gradient.zero_();
   } else if (gradient.scalar_type() != slot.gradient.scalar_type()) {
-    throw Error(Code::invalid, fmt::format("the gradient of '{}' is {}, the parameter was {} when DataParallel was made",
-                                           slot.name, toString(gradient.scalar_type()),
-                                           toString(slot.gradient.scalar_type())));
+    throw Error(Code::invalid,
+                fmt::format("the gradient of '{}' is {}, the parameter was {} when DataParallel was made", slot.name,
+                            toString(gradient.scalar_type()), toString(slot.gradient.scalar_type())));
   } else {
     slot.gradient.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
   }

@@ -150,10 +150,10 @@ void compare_contents(Communicator& communicator, const std::vector<NamedTensor>
     std::size_t culprit = 0;
     while (all[culprit * mine.size() + t] == right) ++culprit;
     const Rank rank = communicator.group().at(static_cast<int>(culprit));
-    throw Error(Code::unsound, rank,
-                fmt::format("the replicas have drifted apart: after step {} parameter '{}' of {} is not that of {}", step,
-                            tensors[t].name, communicator.endpoint().describe(rank),
-                            n == 2 ? "rank 0" : "most other ranks"));
+    throw Error(
+        Code::unsound, rank,
+        fmt::format("the replicas have drifted apart: after step {} parameter '{}' of {} is not that of {}", step,
+                    tensors[t].name, communicator.endpoint().describe(rank), n == 2 ? "rank 0" : "most other ranks"));
   }
 }
 

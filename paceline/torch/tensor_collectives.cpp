@@ -15,8 +15,8 @@ void in_place(torch::Tensor& tensor, const Operate& operate) {
   const torch::NoGradGuard no_grad;
   const bool direct = tensor.defined() && tensor.is_contiguous() && tensor.scalar_type() != torch::kBool;
   if (direct || !tensor.defined() || tensor.layout() != torch::kStrided) return operate(view_of(tensor));
-  torch::Tensor copy = tensor.scalar_type() == torch::kBool ? tensor.to(torch::kByte).contiguous()
-                                                            : tensor.contiguous();
+  torch::Tensor copy =
+      tensor.scalar_type() == torch::kBool ? tensor.to(torch::kByte).contiguous() : tensor.contiguous();
   operate(view_of(copy));
   tensor.copy_(copy);
 }

@@ -1,0 +1,107 @@
+"""PyTorch's DistributedDataParallel over Gloo, one process per worker on loopback: what people use today to train with
+several processes on CPUs. Prints one JSON line.
+
+The loop is that of PyTorch's own tutorials; what it would lose by chance it does not lose here: batches lie ready in
+memory as normalised tensors, and nothing but the loss is read in a step.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as multiprocessing
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+except ImportError as error:
+    sys.exit(f"python3-torch is not installed: {error}")
+
+WARM_UP = 5  # steps that are not timed
+CLASSES = 10
+SIDE = 28
+POOL = 8192  # examples, in turn
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="mlp:2048x3", help="mlp:WIDTHxLAYERS or cnn")
+    parser.add_argument("--batch", type=int, default=64, help="of one worker")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--tuned", action="store_true", help="gradients live in the buckets and are not zeroed but dropped")
+    arguments = parser.parse_args()
+    if arguments.steps <= WARM_UP:
+        parser.error(f"--steps must be above {WARM_UP}, which are not timed")
+    return arguments
+
+
+def make_model(text):
+    if text == "cnn":
+        convolutions = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        convolutions += [nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        inputs = 64 * (SIDE // 4) ** 2
+        return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, CLASSES))
+    width, layers = map(int, text.removeprefix("mlp:").split("x"))
+    widths = [SIDE * SIDE] + [width] * layers
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, CLASSES))
+
+
+def make_batches(size, seed):
+    """As paceline's `synthetic`: a pattern per class under noise, normalised."""
+    torch.manual_seed(seed)
+    labels = torch.randint(CLASSES, (max(POOL, size),))
+    images = torch.rand(CLASSES, 1, SIDE, SIDE)[labels] + torch.rand(len(labels), 1, SIDE, SIDE)
+    images = (images - images.mean()) / images.std()
+    return [pair for pair in zip(images.split(size), labels.split(size)) if len(pair[1]) == size]
+
+
+def train(model, batches, arguments):
+    """Seconds of the timed steps."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr)
+    drop = {"set_to_none": True} if arguments.tuned else {}
+    start = time.perf_counter()
+    for step in range(arguments.steps):
+        if step == WARM_UP:
+            start = time.perf_counter()
+        images, labels = batches[step % len(batches)]
+        optimizer.zero_grad(**drop)
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        loss.item()
+    return time.perf_counter() - start
+
+
+def work(rank, arguments, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=arguments.workers)
+    batches = make_batches(arguments.batch, rank)
+    model = make_model(arguments.model)
+    parallel = DistributedDataParallel(model, gradient_as_bucket_view=arguments.tuned)
+    dist.barrier()
+    seconds = train(parallel, batches, arguments)
+    dist.barrier()  # whoever closes first would break the other's last step
+    if rank == 0:
+        samples = arguments.workers * arguments.batch * (arguments.steps - WARM_UP)
+        asked = {name: getattr(arguments, name) for name in ("model", "batch", "workers", "steps", "tuned")}
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        print(json.dumps({**asked, "parameters": parameters, "samples_per_s": round(samples / seconds, 2)}), flush=True)
+    dist.destroy_process_group()
+
+
+def main():
+    arguments = parse_arguments()
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    with tempfile.TemporaryDirectory(prefix="bench_ddp.") as folder:
+        multiprocessing.spawn(work, args=(arguments, folder), nprocs=arguments.workers)
+
+
+if __name__ == "__main__":
+    main()

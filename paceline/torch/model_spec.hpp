@@ -1,0 +1,24 @@
+// ModelSpec: which built-in model a user asks for. Pure, without torch, so that a wrong name is refused before anything
+// is started.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+struct ModelSpec {
+  enum class Kind { softmax, mlp, lenet, cnn };
+  Kind kind = Kind::cnn;
+  std::vector<int> widths = {};  // of an mlp's hidden layers
+
+  std::string text() const;  // what parse_model takes
+};
+
+// softmax, mlp, mlp:256,128 or mlp:2048x3 (three layers of 2048), lenet, cnn. Throws Error{invalid} that lists them.
+ModelSpec parse_model(const std::string& text);
+
+// One line.
+std::string model_help();
+
+}  // namespace paceline

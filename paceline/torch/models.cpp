@@ -1,0 +1,78 @@
+#include "paceline/torch/models.hpp"
+
+#include <fmt/format.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
+
+#include "paceline/core/error.hpp"
+
+namespace paceline {
+namespace {
+
+using torch::nn::Conv2d;
+using torch::nn::Conv2dOptions;
+using torch::nn::Flatten;
+using torch::nn::Linear;
+using torch::nn::MaxPool2d;
+using torch::nn::ReLU;
+using torch::nn::Sequential;
+
+// Linear layers from `inputs` through the widths to the classes; ReLU after each but the last.
+void add_linear(Sequential& net, std::int64_t inputs, const std::vector<int>& widths, int classes) {
+  net->push_back(Flatten());
+  for (const int width : widths) {
+    net->push_back(Linear(inputs, width));
+    net->push_back(ReLU());
+    inputs = width;
+  }
+  net->push_back(Linear(inputs, classes));
+}
+
+void require_side(const char* model, const Shape& shape, int least) {
+  if (shape.height >= least && shape.width >= least) return;
+  throw Error(Code::invalid, fmt::format("{} needs images of at least {}x{}; these are {}x{}", model, least, least,
+                                         shape.height, shape.width));
+}
+
+void add_convolution(Sequential& net, int in, int out, int kernel, int padding) {
+  net->push_back(Conv2d(Conv2dOptions(in, out, kernel).padding(padding)));
+  net->push_back(ReLU());
+  net->push_back(MaxPool2d(2));
+}
+
+Sequential make_lenet(const Shape& shape, int classes) {
+  require_side("lenet", shape, 12);
+  Sequential net;
+  add_convolution(net, shape.channels, 6, 5, 2);  // LeNet-5 took 32x32; padding gives smaller images the same border
+  add_convolution(net, 6, 16, 5, 0);
+  const auto side = [](int n) { return (n / 2 - 4) / 2; };
+  add_linear(net, std::int64_t{16} * side(shape.height) * side(shape.width), {120, 84}, classes);
+  return net;
+}
+
+Sequential make_cnn(const Shape& shape, int classes) {
+  require_side("cnn", shape, 4);
+  Sequential net;
+  add_convolution(net, shape.channels, 32, 3, 1);
+  add_convolution(net, 32, 64, 3, 1);
+  add_linear(net, std::int64_t{64} * (shape.height / 4) * (shape.width / 4), {256}, classes);
+  return net;
+}
+
+}  // namespace
+
+Sequential make_model(const ModelSpec& spec, const Shape& shape, int classes) {
+  switch (spec.kind) {
+    case ModelSpec::Kind::lenet: return make_lenet(shape, classes);
+    case ModelSpec::Kind::cnn: return make_cnn(shape, classes);
+    case ModelSpec::Kind::softmax:
+    case ModelSpec::Kind::mlp: break;
+  }
+  Sequential net;
+  add_linear(net, static_cast<std::int64_t>(shape.pixels()), spec.widths, classes);
+  return net;
+}
+
+}  // namespace paceline

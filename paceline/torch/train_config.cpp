@@ -1,0 +1,156 @@
+#include "paceline/torch/train_config.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "paceline/core/error.hpp"
+#include "paceline/data/sampler.hpp"
+#include "paceline/data/split.hpp"
+#include "paceline/torch/model_spec.hpp"
+
+namespace paceline {
+namespace {
+
+const std::map<std::string, double>& default_rates() {
+  static const std::map<std::string, double> rates = {{"sgd", 0.05},    {"momentum", 0.02}, {"nesterov", 0.02},
+                                                      {"adam", 1e-3},   {"adamw", 1e-3},    {"rmsprop", 1e-3},
+                                                      {"adagrad", 0.01}};
+  return rates;
+}
+
+double number(const std::string& text, std::string_view part) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+  if (error != std::errc{} || end != part.data() + part.size() || !std::isfinite(value))
+    throw Error(Code::invalid, fmt::format("'{}' in '{}' is not a number", part, text));
+  return value;
+}
+
+void require_known(const char* what, const std::string& word, const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), word) != words.end()) return;
+  throw Error(Code::invalid, fmt::format("there is no {} '{}'; there are {}", what, word, fmt::join(words, ", ")));
+}
+
+// As many as the steps need; or, of small sets, more passes than of large ones.
+int default_epochs(const TrainConfig& config, std::size_t samples) {
+  constexpr double kSteps = 400;
+  const double per_epoch =
+      std::ceil(static_cast<double>(samples) / (static_cast<double>(config.batch) * config.workers));
+  if (config.steps > 0) return static_cast<int>(std::ceil(static_cast<double>(config.steps) / per_epoch));
+  return static_cast<int>(std::clamp(std::ceil(kSteps / per_epoch), 3.0, 100.0));
+}
+
+}  // namespace
+
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, rate] : default_rates()) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> schedule_names() { return {"constant", "cosine", "plateau"}; }
+
+std::string Target::text() const {
+  return fmt::format("{}={}", metric == Metric::accuracy ? "accuracy" : "loss", value);
+}
+
+Target parse_target(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string metric = text.substr(0, equals);
+  if (equals == std::string::npos || (metric != "accuracy" && metric != "loss"))
+    throw Error(Code::invalid, fmt::format("--until takes accuracy=X or loss=X, not '{}'", text));
+  Target target{.metric = metric == "loss" ? Target::Metric::loss : Target::Metric::accuracy};
+  const bool percent = text.ends_with('%');
+  std::string_view value = std::string_view(text).substr(equals + 1);
+  if (percent) value.remove_suffix(1);
+  target.value = number(text, value) / (percent ? 100 : 1);
+  if (target.metric == Target::Metric::accuracy && (target.value <= 0 || target.value > 1))
+    throw Error(Code::invalid,
+                fmt::format("an accuracy lies between 0 and 1 (or is 90%), in '--until {}' it does not", text));
+  return target;
+}
+
+double parse_share(const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const double value =
+      number(text, std::string_view(text).substr(0, text.size() - (percent ? 1 : 0))) / (percent ? 100 : 1);
+  if (!(value > 0 && value < 1))
+    throw Error(Code::invalid, fmt::format("a share lies between 0 and 1, as 10% or 0.1 does; '{}' does not", text));
+  return value;
+}
+
+void resolve(TrainConfig& config, const DataSplit& data) {
+  parse_model(config.model);
+  require_known("optimizer", config.optimizer, optimizer_names());
+  require_known("schedule", config.schedule, schedule_names());
+  std::size_t samples = data.train.size();
+  if (config.valid > 0) samples = hold_out(data.train, config.valid, config.seed).first.size();
+  Sampler({.samples = samples, .batch = config.batch, .workers = config.workers, .seed = config.seed});  // throws
+  if (config.lr == 0) config.lr = default_rates().at(config.optimizer);
+  if (config.epochs == 0) config.epochs = default_epochs(config, samples);
+}
+
+nlohmann::ordered_json to_json(const TrainConfig& c) {
+  return {{"model", c.model},
+          {"data", c.data},
+          {"workers", c.workers},
+          {"threads", c.threads},
+          {"batch", c.batch},
+          {"epochs", c.epochs},
+          {"steps", c.steps},
+          {"optimizer", c.optimizer},
+          {"lr", c.lr},
+          {"weight_decay", c.weight_decay},
+          {"clip", c.clip},
+          {"schedule", c.schedule},
+          {"valid", c.valid},
+          {"until", c.until ? c.until->text() : ""},
+          {"seed", c.seed},
+          {"plan", c.plan.text()},
+          {"bucket_bytes", c.bucket_bytes},
+          {"check_every", c.check_every},
+          {"out", c.out},
+          {"resume", c.resume},
+          {"keep", c.keep},
+          {"checkpoint_every", c.checkpoint_every},
+          {"json", c.json},
+          {"quiet", c.quiet}};
+}
+
+TrainConfig train_config_from(const nlohmann::json& json) try {
+  TrainConfig c;
+  json.at("model").get_to(c.model);
+  json.at("data").get_to(c.data);
+  json.at("workers").get_to(c.workers);
+  json.at("threads").get_to(c.threads);
+  json.at("batch").get_to(c.batch);
+  json.at("epochs").get_to(c.epochs);
+  json.at("steps").get_to(c.steps);
+  json.at("optimizer").get_to(c.optimizer);
+  json.at("lr").get_to(c.lr);
+  json.at("weight_decay").get_to(c.weight_decay);
+  json.at("clip").get_to(c.clip);
+  json.at("schedule").get_to(c.schedule);
+  json.at("valid").get_to(c.valid);
+  if (const auto until = json.at("until").get<std::string>(); !until.empty()) c.until = parse_target(until);
+  json.at("seed").get_to(c.seed);
+  c.plan = parse_plan(json.at("plan").get<std::string>());
+  json.at("bucket_bytes").get_to(c.bucket_bytes);
+  json.at("check_every").get_to(c.check_every);
+  json.at("out").get_to(c.out);
+  json.at("resume").get_to(c.resume);
+  json.at("keep").get_to(c.keep);
+  json.at("checkpoint_every").get_to(c.checkpoint_every);
+  json.at("json").get_to(c.json);
+  json.at("quiet").get_to(c.quiet);
+  return c;
+} catch (const nlohmann::json::exception& error) {
+  throw Error(Code::invalid, fmt::format("this is not the configuration of a training run: {}", error.what()));
+}
+
+}  // namespace paceline

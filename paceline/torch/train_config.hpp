@@ -1,0 +1,66 @@
+// TrainConfig: everything that `paceline train` was asked for, as it goes to the workers and into config.json. Without
+// torch, so that the command can check it before workers start.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "paceline/data/dataset.hpp"
+#include "paceline/exchange/plan.hpp"
+
+namespace paceline {
+
+// --until accuracy=0.9
+struct Target {
+  enum class Metric { accuracy, loss };
+  Metric metric = Metric::accuracy;
+  double value = 0;
+
+  bool reached(double accuracy, double loss) const {
+    return metric == Metric::accuracy ? accuracy >= value : loss <= value;
+  }
+  std::string text() const;  // "accuracy=0.9"
+};
+Target parse_target(const std::string& text);  // Error{invalid}
+double parse_share(const std::string& text);   // "10%" and "0.1"; Error{invalid} unless above 0 and below 1
+
+struct TrainConfig {
+  std::string model = "cnn";
+  std::string data = "fashion";
+  int workers = 1;
+  int threads = 1;         // per worker
+  int batch = 64;          // per worker
+  int epochs = 0;          // 0: chosen by resolve
+  std::int64_t steps = 0;  // 0: no limit
+  std::string optimizer = "momentum";
+  double lr = 0;  // 0: the optimizer's default, by resolve
+  double weight_decay = 0;
+  double clip = 0;  // 0: gradients are not clipped
+  std::string schedule = "constant";
+  double valid = 0;  // share of the training set that is held out
+  std::optional<Target> until = {};
+  std::uint64_t seed = 1;
+  Plan plan = {};
+  std::size_t bucket_bytes = 0;
+  int check_every = 100;
+  std::string out = {};
+  bool resume = false;
+  int keep = 3;
+  std::int64_t checkpoint_every = 0;  // steps; 0: once per epoch
+  bool json = false;
+  bool quiet = false;
+};
+
+nlohmann::ordered_json to_json(const TrainConfig& config);
+TrainConfig train_config_from(const nlohmann::json& json);  // Error{invalid}
+
+// Fills in what was left open and refuses what cannot be done with this data: Error{invalid}.
+void resolve(TrainConfig& config, const DataSplit& data);
+
+// For help and errors.
+std::vector<std::string> optimizer_names();
+std::vector<std::string> schedule_names();
+
+}  // namespace paceline

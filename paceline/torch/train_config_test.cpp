@@ -1,0 +1,82 @@
+#include "paceline/torch/train_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include "paceline/core/error.hpp"
+#include "paceline/data/open.hpp"
+#include "paceline/torch/model_spec.hpp"
+
+namespace paceline {
+namespace {
+
+template <class Body>
+std::string complaint(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::invalid);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ModelSpec, KnowsItsForms) {
+  EXPECT_EQ(parse_model("mlp:2048x3").widths, (std::vector<int>{2048, 2048, 2048}));
+  EXPECT_EQ(parse_model("mlp:64,8x2").widths, (std::vector<int>{64, 8, 8}));
+  EXPECT_EQ(parse_model("mlp:64,8x2").text(), "mlp:64,8,8");
+  for (const std::string name : {"softmax", "lenet", "cnn"}) EXPECT_EQ(parse_model(name).text(), name);
+  EXPECT_FALSE(parse_model("mlp").widths.empty());
+}
+
+TEST(ModelSpec, RefusesWhatItDoesNotKnowWithAListOfWhatItDoes) {
+  for (const std::string bad :
+       {"", "resnet", "mlp:", "mlp:0", "mlp:8,", "mlp:x3", "mlp:8x0", "mlp:8x1000", "cnn:3", "mlp:-4"})
+    EXPECT_NE(complaint([&] { parse_model(bad); }).find("lenet, cnn"), std::string::npos) << bad;
+}
+
+TEST(TrainConfig, TargetsAndShares) {
+  EXPECT_TRUE(parse_target("accuracy=0.9").reached(0.9, 5));
+  EXPECT_TRUE(parse_target("accuracy=90%").reached(0.9, 5));
+  EXPECT_FALSE(parse_target("accuracy=0.9").reached(0.89, 0));
+  EXPECT_TRUE(parse_target("loss=0.3").reached(0, 0.3));
+  EXPECT_DOUBLE_EQ(parse_share("10%"), 0.1);
+  EXPECT_DOUBLE_EQ(parse_share("0.25"), 0.25);
+  for (const std::string bad :
+       {"", "accuracy", "accuracy=", "accuracy=x", "speed=3", "accuracy=1.2", "accuracy=0", "loss=nan"})
+    EXPECT_NE(complaint([&] { parse_target(bad); }), "") << bad;
+  for (const std::string bad : {"", "%", "0", "1", "100%", "x%", "-0.1", "0.1x"})
+    EXPECT_NE(complaint([&] { parse_share(bad); }), "") << bad;
+}
+
+TEST(TrainConfig, ComesBackFromJsonAsItWas) {
+  TrainConfig config{
+      .model = "mlp:8", .data = "digits", .workers = 3, .valid = 0.1, .until = parse_target("accuracy=0.5")};
+  config.plan.set("where", "ring");
+  EXPECT_EQ(to_json(train_config_from(to_json(config))), to_json(config));
+  EXPECT_NE(complaint([] { train_config_from({{"model", "cnn"}}); }), "");
+}
+
+TEST(TrainConfig, ResolveFillsInWhatWasLeftOpen) {
+  const DataSplit digits = open_data("digits");
+  TrainConfig config{.data = "digits", .workers = 2};
+  resolve(config, digits);
+  EXPECT_GT(config.epochs, 10);  // a small set
+  EXPECT_GT(config.lr, 0);
+  TrainConfig by_steps{.data = "digits", .workers = 2, .steps = 25};
+  resolve(by_steps, digits);
+  EXPECT_EQ(by_steps.epochs, 3);  // 12 steps each
+}
+
+TEST(TrainConfig, ResolveRefusesWhatCannotBeDone) {
+  const DataSplit digits = open_data("digits");
+  const auto refused = [&](TrainConfig config) { return complaint([&] { resolve(config, digits); }) != ""; };
+  EXPECT_TRUE(refused({.model = "resnet"}));
+  EXPECT_TRUE(refused({.workers = 2000}));
+  EXPECT_TRUE(refused({.batch = 100'000}));
+  EXPECT_TRUE(refused({.optimizer = "lion"}));
+  EXPECT_TRUE(refused({.schedule = "linear"}));
+  EXPECT_FALSE(refused({.valid = 0.1}));
+}
+
+}  // namespace
+}  // namespace paceline

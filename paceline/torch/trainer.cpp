@@ -1,0 +1,479 @@
+#include "paceline/torch/trainer.hpp"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "paceline/data/open.hpp"
+#include "paceline/data/split.hpp"
+#include "paceline/torch/model_files.hpp"
+#include "paceline/torch/models.hpp"
+#include "paceline/torch/tensor_collectives.hpp"
+#include "paceline/torch/trainer_state.hpp"
+
+namespace paceline {
+namespace {
+
+constexpr std::int64_t kWarmUpSteps = 5;      // not counted in samples/s
+constexpr std::size_t kTraceEvents = 20'000;  // per rank: some thousand steps of a small model
+constexpr int kEvaluationBatch = 256;
+
+std::unique_ptr<torch::optim::Optimizer> optimizer_for(const TrainConfig& c, std::vector<torch::Tensor> parameters) {
+  using namespace torch::optim;
+  if (c.optimizer == "adam")
+    return std::make_unique<Adam>(std::move(parameters), AdamOptions(c.lr).weight_decay(c.weight_decay));
+  if (c.optimizer == "adamw")
+    return std::make_unique<AdamW>(std::move(parameters), AdamWOptions(c.lr).weight_decay(c.weight_decay));
+  if (c.optimizer == "rmsprop")
+    return std::make_unique<RMSprop>(std::move(parameters), RMSpropOptions(c.lr).weight_decay(c.weight_decay));
+  if (c.optimizer == "adagrad")
+    return std::make_unique<Adagrad>(std::move(parameters), AdagradOptions(c.lr).weight_decay(c.weight_decay));
+  const bool nesterov = c.optimizer == "nesterov";
+  const double momentum = c.optimizer == "sgd" ? 0 : 0.9;
+  return std::make_unique<SGD>(std::move(parameters),
+                               SGDOptions(c.lr).momentum(momentum).nesterov(nesterov).weight_decay(c.weight_decay));
+}
+
+torch::Tensor images_of(const Batch& batch, const Shape& shape) {
+  return torch::from_blob(const_cast<float*>(batch.pixels.data()),
+                          {static_cast<std::int64_t>(batch.size()), shape.channels, shape.height, shape.width});
+}
+
+torch::Tensor labels_of(const Batch& batch) {
+  return torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {static_cast<std::int64_t>(batch.size())},
+                          torch::kLong);
+}
+
+Tally tally_of(const torch::Tensor& loss, const torch::Tensor& logits, const torch::Tensor& labels) {
+  const auto n = static_cast<double>(labels.size(0));
+  const torch::NoGradGuard no_grad;
+  return {.loss = loss.item<double>() * n,
+          .correct = static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>()),
+          .examples = n};
+}
+
+void set_lr(torch::optim::Optimizer& optimizer, double lr) {
+  for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
+}
+
+std::vector<RankTrace> gather_traces(Communicator& communicator, const std::string& host, const Trace& trace) {
+  const std::vector<TraceEvent> own = trace.events();
+  std::string bytes(own.size() * sizeof(TraceEvent), '\0');
+  std::memcpy(bytes.data(), own.data(), bytes.size());
+  const auto events = allgather(communicator, bytes, {.name = "traces"});
+  const auto names = allgather(communicator, fmt::format("{}\n{}", getpid(), host), {.name = "names"});
+  std::vector<RankTrace> all;
+  for (std::size_t rank = 0; rank < events.size(); ++rank) {
+    RankTrace& one = all.emplace_back();
+    one.rank = static_cast<Rank>(rank);
+    one.pid = std::atoi(names[rank].c_str());
+    one.host = names[rank].substr(names[rank].find('\n') + 1);
+    one.events.resize(events[rank].size() / sizeof(TraceEvent));
+    std::memcpy(one.events.data(), events[rank].data(), one.events.size() * sizeof(TraceEvent));
+  }
+  return all;
+}
+
+}  // namespace
+
+// ---- before the first step
+
+Trainer::Trainer(Job& job, const TrainConfig& config)
+    : job_(job),
+      config_(config),
+      data_(open_data(config.data)),
+      checkpoints_(config.out + "/checkpoint", config.keep),
+      trace_(kTraceEvents) {
+  if (config_.valid > 0) {
+    auto [rest, held_out] = hold_out(data_.train, config_.valid, config_.seed);
+    data_.train = std::move(rest);
+    valid_ = std::move(held_out);
+  }
+  make_model();
+  if (config_.resume && job_.rank() == 0) {
+    if (const auto checkpoint = newest_checkpoint()) restore(*checkpoint);
+  }
+  parallel_ = std::make_unique<DataParallel>(
+      job_, *model_, *optimizer_, config_.plan.text(),
+      DataParallelOptions{.bucket_bytes = config_.bucket_bytes, .check_every = config_.check_every, .trace = &trace_});
+  share_position();
+  journal_ = std::make_unique<RunJournal>(config_, job_.rank() == 0, config_.resume ? at_.step : -1);
+  loader_ = std::make_unique<Loader>(
+      data_.train, data_.normalisation,
+      SamplerOptions{
+          .samples = data_.train.size(), .batch = config_.batch, .workers = job_.size(), .seed = config_.seed},
+      job_.rank());
+  agreement_ =
+      job_.endpoint().allocate(sizeof(double) * (4 + StopSignals::kCount + static_cast<std::size_t>(job_.size())));
+  wait_shares_.resize(static_cast<std::size_t>(job_.size()));
+  times_.rank = job_.rank();
+  times_.host = job_.host();
+  introduce();
+}
+
+void Trainer::make_model() {
+  torch::manual_seed(config_.seed);
+  model_ = paceline::make_model(parse_model(config_.model), data_.train.shape(), data_.train.classes());
+  optimizer_ = optimizer_for(config_, model_->parameters());
+  rate_ = std::make_unique<LearningRate>(config_.schedule, config_.lr, total_steps());
+}
+
+std::int64_t Trainer::total_steps() const {
+  const auto slice = static_cast<double>(config_.batch) * job_.size();
+  const auto per_epoch = static_cast<std::int64_t>(std::ceil(static_cast<double>(data_.train.size()) / slice));
+  const std::int64_t all = per_epoch * config_.epochs;
+  return config_.steps > 0 ? std::min(all, config_.steps) : all;
+}
+
+void Trainer::introduce() {
+  std::int64_t parameters = 0;
+  for (const torch::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
+  std::string line =
+      fmt::format("{} ({:L} parameters) on {}: {:L} + {:L} examples; {} worker{} x batch {}, {} lr {}, {}",
+                  config_.model, parameters, config_.data, data_.train.size(), data_.test.size(), job_.size(),
+                  job_.size() == 1 ? "" : "s", config_.batch, config_.optimizer, config_.lr, config_.plan.text());
+  if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
+  journal_->introduce(line);
+}
+
+// ---- checkpoints
+
+std::optional<Checkpoint> Trainer::newest_checkpoint() {
+  return checkpoints_.load_latest([](const std::string& sentence) { fmt::print(stderr, "paceline: {}\n", sentence); });
+}
+
+nlohmann::json Trainer::state() const {
+  const LearningRate::State& rate = rate_->state();
+  return {{"model", config_.model},
+          {"optimizer", config_.optimizer},
+          {"data_fingerprint", data_.fingerprint},
+          {"valid", config_.valid},
+          {"seed", config_.seed},
+          {"workers", job_.size()},
+          {"epoch", at_.epoch},
+          {"consumed", at_.consumed},
+          {"step", at_.step},
+          {"seconds", at_.seconds},
+          {"tally", {at_.tally.loss, at_.tally.correct, at_.tally.examples}},
+          {"bytes_sent", at_.bytes_before},
+          {"rate", {rate.factor, rate.best, static_cast<double>(rate.worse)}}};
+}
+
+// On rank 0; DataParallel brings model and optimizer to the others, share_position the rest.
+void Trainer::restore(const Checkpoint& checkpoint) try {
+  const nlohmann::json& s = checkpoint.state;
+  const auto require_same = [&](const char* key, const nlohmann::json& mine) {
+    if (s.at(key) == mine) return;
+    throw Error(Code::invalid, fmt::format("{} was trained with {} {}, not {}; give the same or another --out",
+                                           checkpoint.path, key, s.at(key).dump(), mine.dump()));
+  };
+  const nlohmann::json mine = state();
+  for (const char* key : {"model", "optimizer", "data_fingerprint", "valid", "seed"}) require_same(key, mine.at(key));
+  load_training(checkpoint, *model_, *optimizer_);
+  s.at("epoch").get_to(at_.epoch);
+  s.at("consumed").get_to(at_.consumed);
+  s.at("step").get_to(at_.step);
+  s.at("seconds").get_to(at_.seconds);
+  s.at("bytes_sent").get_to(at_.bytes_before);
+  const auto tally = s.at("tally").get<std::array<double, 3>>();
+  at_.tally = {tally[0], tally[1], tally[2]};
+  const auto rate = s.at("rate").get<std::array<double, 3>>();
+  rate_->restore({rate[0], rate[1], static_cast<int>(rate[2])});
+  saved_step_ = at_.step;
+  // With another number of workers the streams of random numbers cannot be the same; they start anew.
+  const auto generators = saved_generators(checkpoint);
+  if (generators.size() == static_cast<std::size_t>(job_.size())) generators_ = generators;
+} catch (const nlohmann::json::exception& error) {
+  throw Error(Code::invalid, fmt::format("{} lacks what a resumed run needs: {}", checkpoint.path, error.what()));
+}
+
+// What rank 0 has restored, on all ranks.
+void Trainer::share_position() {
+  Communicator& communicator = parallel_->communicator();
+  std::string text = job_.rank() == 0 ? state().dump() : std::string();
+  broadcast(communicator, text, 0, {.name = "position"});
+  const nlohmann::json s = nlohmann::json::parse(text);
+  at_.epoch = s.at("epoch");
+  at_.consumed = s.at("consumed");
+  at_.step = s.at("step");
+  at_.seconds = s.at("seconds");
+  at_.bytes_before = s.at("bytes_sent");
+  const auto tally = s.at("tally").get<std::array<double, 3>>();
+  at_.tally = {tally[0], tally[1], tally[2]};
+  const auto rate = s.at("rate").get<std::array<double, 3>>();
+  rate_->restore({rate[0], rate[1], static_cast<int>(rate[2])});
+  parallel_->set_steps(at_.step);
+  generators_.resize(static_cast<std::size_t>(job_.size()));
+  for (std::string& generator : generators_) broadcast(communicator, generator, 0, {.name = "generators"});
+  const std::string& own = generators_[static_cast<std::size_t>(job_.rank())];
+  if (!own.empty()) set_generator_state(own);
+}
+
+void Trainer::save_checkpoint() {
+  if (saved_step_ == at_.step) return;
+  const TimePoint start = now();
+  parallel_->sync_buffers();
+  const auto generators = allgather(parallel_->communicator(), generator_state(), {.name = "generators"});
+  const std::uint64_t bytes = bytes_sent();
+  if (job_.rank() == 0) {
+    nlohmann::json now_at = state();
+    now_at["bytes_sent"] = bytes;
+    const TrainingArrays arrays(*model_, *optimizer_, generators);
+    checkpoints_.save(at_.step, now_at, arrays.arrays());
+  }
+  saved_step_ = at_.step;
+  record(Activity::save, start, now() - start);
+}
+
+// ---- training
+
+void Trainer::run() {
+  while (!stopping() && at_.epoch < config_.epochs && at_.step < total_steps()) {
+    train_epoch();
+    if (!stopping() || at_.consumed >= data_.train.size()) end_epoch();
+  }
+  if (!stopping()) stop_reason_ = at_.epoch >= config_.epochs ? "all epochs done" : "all steps done";
+  finish();
+}
+
+void Trainer::train_epoch() {
+  loader_->begin_epoch(at_.epoch, at_.consumed);
+  model_->train();
+  while (!stopping()) {
+    const TimePoint start = now();
+    const Batch* batch = loader_->next();
+    if (batch == nullptr) return;
+    record(Activity::load, start, now() - start);
+    times_.in(Activity::load) += seconds(now() - start);
+    train_step(*batch);
+    if (config_.steps > 0 && at_.step >= config_.steps && !stopping()) stop_reason_ = "all steps done";
+    const bool due = config_.checkpoint_every > 0 && at_.step % config_.checkpoint_every == 0;
+    if (due && !stopping()) save_checkpoint();
+  }
+}
+
+void Trainer::train_step(const Batch& batch) {
+  const TimePoint start = now();
+  const ParallelTimes before = parallel_->times();
+  set_lr(*optimizer_, rate_->at(at_.step));
+  Tally tally = forward_backward(batch);
+  const TimePoint computed = now();
+  const Duration in_backward = parallel_->times().communicate - before.communicate;
+  if (config_.clip > 0) parallel_->clip_grad_norm(config_.clip);
+  parallel_->step();
+  const ParallelTimes after = parallel_->times();
+  record(Activity::compute, start, computed - start);
+  times_.in(Activity::compute) += seconds(computed - start - in_backward);
+  times_.in(Activity::communicate) += seconds(after.communicate - before.communicate);
+  times_.in(Activity::wait) += seconds(after.wait - before.wait);
+  times_.in(Activity::update) += seconds(after.update - before.update);
+  ++at_.step;
+  at_.consumed = batch.consumed;
+  agree(tally, seconds(now() - start));
+}
+
+// Gradients of the mean over all workers' examples: a worker's mean counts by its share of them. Of full batches that
+// is a factor of one.
+Tally Trainer::forward_backward(const Batch& batch) {
+  optimizer_->zero_grad();
+  if (batch.size() == 0) return {};
+  const torch::Tensor labels = labels_of(batch);
+  const torch::Tensor logits = model_->forward(images_of(batch, data_.train.shape()));
+  torch::Tensor loss = torch::nn::functional::cross_entropy(logits, labels);
+  const bool even = batch.size() * static_cast<std::size_t>(job_.size()) == batch.global_size;
+  const double weight = static_cast<double>(batch.size()) * job_.size() / static_cast<double>(batch.global_size);
+  (even ? loss : loss * weight).backward();
+  return tally_of(loss, logits, labels);
+}
+
+// See Note [Steps and agreement].
+void Trainer::agree(Tally& tally, double step_seconds) {
+  const auto values = agreement_.as<double>();
+  std::fill(values.begin(), values.end(), 0.0);
+  values[0] = tally.loss;
+  values[1] = tally.correct;
+  values[2] = tally.examples;
+  values[3] = step_seconds;
+  const std::size_t first_signal = 4;
+  const std::size_t first_share = first_signal + StopSignals::kCount;
+  if (const int signal = signals_.pending(); signal >= 0) values[first_signal + static_cast<std::size_t>(signal)] = 1;
+  values[first_share + static_cast<std::size_t>(job_.rank())] = times_.wait_share();
+  parallel_->communicator().allreduce(view(values), ReduceOp::sum, {.name = "step"});
+  tally = {values[0], values[1], values[2]};
+  const double duration = values[3] / job_.size();
+  for (std::size_t r = 0; r < wait_shares_.size(); ++r) wait_shares_[r] = static_cast<float>(values[first_share + r]);
+  for (int i = 0; i < StopSignals::kCount; ++i) {
+    if (values[first_signal + static_cast<std::size_t>(i)] > 0) stop_reason_ = "interrupted by " + StopSignals::name(i);
+  }
+  at_.seconds += duration;
+  for (Tally* sum : {&at_.tally, &point_}) {
+    sum->loss += tally.loss;
+    sum->correct += tally.correct;
+    sum->examples += tally.examples;
+  }
+  if (++steps_here_ > kWarmUpSteps) {
+    for (Rate* rate : {&epoch_rate_, &run_rate_, &point_rate_}) {
+      rate->examples += tally.examples;
+      rate->seconds += duration;
+    }
+  }
+  tell_progress();
+}
+
+void Trainer::tell_progress() {
+  constexpr double kPointSeconds = 0.5;
+  if (point_rate_.seconds > kPointSeconds) {
+    journal_->add_point({.step = at_.step,
+                         .seconds = at_.seconds,
+                         .loss = point_.mean_loss(),
+                         .samples_per_s = point_rate_.per_second(),
+                         .wait_shares = wait_shares_});
+    point_ = {};
+    point_rate_ = {};
+  }
+  journal_->tell_progress(now(), [&] {
+    const std::int64_t steps_per_epoch = total_steps() / std::max(1, config_.epochs);
+    const double per_step = at_.seconds / static_cast<double>(std::max<std::int64_t>(1, at_.step));
+    const auto slice = static_cast<std::size_t>(config_.batch * job_.size());
+    return Progress{
+        .epoch = at_.epoch + 1,
+        .epochs = config_.epochs,
+        .step = static_cast<std::int64_t>((at_.consumed + slice - 1) / slice),
+        .steps = std::max(steps_per_epoch, static_cast<std::int64_t>((data_.train.size() + slice - 1) / slice)),
+        .samples_per_s = run_rate_.per_second(),
+        .loss = at_.tally.mean_loss(),
+        .accuracy = at_.tally.accuracy(),
+        .seconds_left = per_step * static_cast<double>(total_steps() - at_.step),
+        .wait_shares = wait_shares_};
+  });
+}
+
+void Trainer::record(Activity activity, TimePoint start, Duration length) {
+  trace_.add({.start = start, .length = length, .step = at_.step, .activity = activity});
+}
+
+// ---- between epochs
+
+Tally Trainer::evaluate(const Dataset& data) {
+  const TimePoint start = now();
+  const torch::NoGradGuard no_grad;
+  model_->eval();
+  const Range share = share_of(data.size(), job_.size(), job_.rank());
+  Tally sum;
+  Batch batch;
+  std::vector<std::uint32_t> indices;
+  for (std::size_t first = share.first; first < share.last; first += kEvaluationBatch) {
+    indices.clear();
+    for (std::size_t i = first; i < std::min<std::size_t>(share.last, first + kEvaluationBatch); ++i)
+      indices.push_back(static_cast<std::uint32_t>(i));
+    fill(batch, data, data_.normalisation, indices);
+    const torch::Tensor labels = labels_of(batch);
+    const torch::Tensor logits = model_->forward(images_of(batch, data.shape()));
+    const Tally part = tally_of(torch::nn::functional::cross_entropy(logits, labels), logits, labels);
+    sum = {sum.loss + part.loss, sum.correct + part.correct, sum.examples + part.examples};
+  }
+  std::vector<double> values = {sum.loss, sum.correct, sum.examples};
+  parallel_->communicator().allreduce(view(values), ReduceOp::sum,
+                                      {.name = "evaluation", .algorithm = Algorithm::ordered});
+  model_->train();
+  record(Activity::evaluate, start, now() - start);
+  return {values[0], values[1], values[2]};
+}
+
+std::vector<WorkerTime> Trainer::gather_times() {
+  std::vector<double> own(times_.seconds.begin(), times_.seconds.end());
+  std::vector<double> all(own.size() * static_cast<std::size_t>(job_.size()));
+  parallel_->communicator().allgather(view(own), view(all), {.name = "times"});
+  const auto hosts = allgather(parallel_->communicator(), job_.host(), {.name = "hosts"});
+  std::vector<WorkerTime> times;
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    WorkerTime& one = times.emplace_back();
+    one.rank = static_cast<Rank>(r);
+    one.host = hosts[r];
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(r * own.size()), own.size(), one.seconds.begin());
+  }
+  return times;
+}
+
+std::uint64_t Trainer::bytes_sent() {
+  const TrafficCounters& counters = job_.endpoint().counters();
+  std::vector<std::int64_t> own = {static_cast<std::int64_t>(counters.bytes_sent + counters.bytes_direct)};
+  parallel_->communicator().allreduce(view(own), ReduceOp::sum, {.name = "bytes"});
+  return at_.bytes_before + static_cast<std::uint64_t>(own[0]);
+}
+
+void Trainer::end_epoch() {
+  parallel_->sync_buffers();
+  EpochMetrics metrics{.epoch = at_.epoch + 1,
+                       .step = at_.step,
+                       .seconds = at_.seconds,
+                       .loss = at_.tally.mean_loss(),
+                       .train_accuracy = at_.tally.accuracy(),
+                       .samples_per_s = epoch_rate_.per_second(),
+                       .learning_rate = rate_->at(at_.step)};
+  if (valid_) {
+    const Tally valid = evaluate(*valid_);
+    metrics.valid_loss = valid.mean_loss();
+    metrics.valid_accuracy = valid.accuracy();
+  }
+  const Tally test = evaluate(data_.test);
+  metrics.test_loss = test.mean_loss();
+  metrics.test_accuracy = test.accuracy();
+  metrics.workers = gather_times();
+  for (const WorkerTime& worker : metrics.workers) metrics.wait_share += worker.wait_share() / job_.size();
+  metrics.bytes_sent = bytes_sent();
+  const double driving_loss = metrics.valid_loss.value_or(metrics.test_loss);
+  rate_->end_epoch(driving_loss);
+  if (config_.until && config_.until->reached(metrics.valid_accuracy.value_or(metrics.test_accuracy), driving_loss))
+    stop_reason_ = "reached " + config_.until->text();
+  last_ = metrics;
+  ++at_.epoch;
+  at_.consumed = 0;
+  at_.tally = {};
+  epoch_rate_ = {};
+  times_.seconds.fill(0);
+  journal_->end_epoch(metrics);
+  save_checkpoint();
+}
+
+void Trainer::finish() {
+  save_checkpoint();
+  // A run that stops within an epoch has not been evaluated since the last one ended.
+  if (at_.consumed > 0 || last_.epoch == 0) {
+    parallel_->sync_buffers();
+    const Tally test = evaluate(data_.test);
+    last_.test_loss = test.mean_loss();
+    last_.test_accuracy = test.accuracy();
+    if (at_.tally.examples > 0) {
+      last_.loss = at_.tally.mean_loss();
+      last_.train_accuracy = at_.tally.accuracy();
+    }
+    if (last_.workers.empty()) last_.workers = gather_times();
+    last_.wait_share = 0;
+    for (const WorkerTime& worker : last_.workers) last_.wait_share += worker.wait_share() / job_.size();
+  }
+  const std::uint64_t bytes = bytes_sent();
+  const auto traces = gather_traces(parallel_->communicator(), job_.host(), trace_);
+  if (job_.rank() == 0) save_model(config_.out, *model_, fmt::format("{} on {}", config_.model, config_.data));
+  const nlohmann::ordered_json final = {{"final", true},
+                                        {"stop_reason", stop_reason_},
+                                        {"epoch", at_.epoch},
+                                        {"step", at_.step},
+                                        {"seconds", at_.seconds},
+                                        {"loss", last_.loss},
+                                        {"train_accuracy", last_.train_accuracy},
+                                        {"test_loss", last_.test_loss},
+                                        {"test_accuracy", last_.test_accuracy},
+                                        {"samples_per_s", run_rate_.per_second()},
+                                        {"wait_share", last_.wait_share},
+                                        {"bytes_sent", bytes},
+                                        {"workers", job_.size()}};
+  journal_->finish(final, traces);
+  parallel_->communicator().barrier({.name = "end"});
+}
+
+void train(Job& job, const TrainConfig& config) { Trainer(job, config).run(); }
+
+}  // namespace paceline

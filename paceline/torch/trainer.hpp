@@ -1,0 +1,13 @@
+// train: one worker's part of `paceline train`. Without torch in its header.
+#pragma once
+
+#include "paceline/launch/join.hpp"
+#include "paceline/torch/train_config.hpp"
+
+namespace paceline {
+
+// Trains until the epochs are over, the target is reached or a signal asks for the end; leaves the run folder complete.
+// All ranks get the same config. Throws Error.
+void train(Job& job, const TrainConfig& config);
+
+}  // namespace paceline

@@ -1,0 +1,111 @@
+// The inside of train().
+//
+// Note [Steps and agreement]. After each step all ranks add up a small vector: what the step's loss and accuracy were,
+// whether a signal has come to any of them, how long each has waited. So all ranks see the same numbers after the same
+// step, and decide alike: to stop, to save, to go on.
+#pragma once
+
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "paceline/data/loader.hpp"
+#include "paceline/record/checkpoint_files.hpp"
+#include "paceline/torch/data_parallel.hpp"
+#include "paceline/torch/learning_rate.hpp"
+#include "paceline/torch/run_journal.hpp"
+#include "paceline/torch/stop_signals.hpp"
+#include "paceline/torch/trainer.hpp"
+
+namespace paceline {
+
+// Sums over examples.
+struct Tally {
+  double loss = 0;
+  double correct = 0;
+  double examples = 0;
+
+  double mean_loss() const { return examples > 0 ? loss / examples : 0; }
+  double accuracy() const { return examples > 0 ? correct / examples : 0; }
+};
+
+class Trainer {
+ public:
+  Trainer(Job& job, const TrainConfig& config);
+  void run();
+
+ private:
+  // Where the run stands; what a checkpoint carries beside tensors.
+  struct Position {
+    int epoch = 0;
+    std::size_t consumed = 0;  // examples of this epoch, all workers
+    std::int64_t step = 0;
+    double seconds = 0;              // of training
+    Tally tally;                     // of this epoch
+    std::uint64_t bytes_before = 0;  // sent by earlier runs
+  };
+  // What is measured without the first steps, in which memory is still being touched for the first time.
+  struct Rate {
+    double examples = 0;
+    double seconds = 0;
+    double per_second() const { return seconds > 0 ? examples / seconds : 0; }
+  };
+
+  void make_model();
+  void make_optimizer();
+  std::optional<Checkpoint> newest_checkpoint();
+  void restore(const Checkpoint& checkpoint);
+  nlohmann::json state() const;
+  void share_position();
+  void introduce();
+
+  void train_epoch();
+  void train_step(const Batch& batch);
+  Tally forward_backward(const Batch& batch);
+  void agree(Tally& tally, double step_seconds);
+  void tell_progress();
+  void end_epoch();
+  Tally evaluate(const Dataset& data);
+  std::vector<WorkerTime> gather_times();
+  std::uint64_t bytes_sent();
+  void save_checkpoint();
+  void finish();
+  bool stopping() const { return !stop_reason_.empty(); }
+  TimePoint now() const { return job_.endpoint().clock().now(); }
+  void record(Activity activity, TimePoint start, Duration length);
+  std::int64_t total_steps() const;
+
+  Job& job_;
+  const TrainConfig config_;
+  StopSignals signals_;
+  DataSplit data_;
+  std::optional<Dataset> valid_;
+  torch::nn::Sequential model_{nullptr};
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  CheckpointFiles checkpoints_;
+  Trace trace_;
+  Position at_;
+  std::unique_ptr<LearningRate> rate_;
+  std::unique_ptr<RunJournal> journal_;
+  std::unique_ptr<Loader> loader_;
+  Arena agreement_;
+  std::unique_ptr<DataParallel> parallel_;
+
+  std::string stop_reason_;
+  WorkerTime times_;  // of this epoch
+  Rate epoch_rate_;
+  Rate run_rate_;
+  std::int64_t steps_here_ = 0;  // in this process
+  std::vector<float> wait_shares_;
+  Tally point_;  // since the last point of the curves
+  Rate point_rate_;
+  std::int64_t saved_step_ = -1;
+  std::vector<std::string> generators_;  // restored, by rank
+  EpochMetrics last_;
+};
+
+}  // namespace paceline
