@@ -54,15 +54,15 @@ def ratio(results, subject, peer, case, figure):
 def points(section, results):
     """One dictionary per case, with everything that a table or a JSON line tells."""
     figure, ranks = section.figure, section.ranks
+    figures = (figure.name, *figure.also)
+    names = [section.subject, *section.peers]
     for case in section.cases:
         yield {
             "section": section.title,
             "ranks": ranks,
             **figure.describe(case),
             "rounds": len(results),
-            "contestants": {
-                name: medians(results, (name, ranks), case, (figure.name, *figure.also)) for name in (section.subject, *section.peers)
-            },
+            "contestants": {name: medians(results, (name, ranks), case, figures) for name in names},
             "ratios": {
                 peer: ratio(results, (section.subject, ranks), (peer, ranks), case, figure) for peer in section.peers
             },

@@ -104,8 +104,8 @@ def memory(folder, ranks, workload, seconds):
     with tempfile.TemporaryDirectory(prefix="paceline-bench.") as out:
         command = paceline_command(folder, ranks, workload, steps, out, "momentum", MEMORY_DATA)
         with contest.started(command, ONE_THREAD) as process:
-            point = train_memory.watch(process, ranks)
-            contest.points_of(process, timeout(seconds))
+            point = train_memory.watch(process, ranks, timeout(seconds))
+            contest.points_of(process, timeout=1)
     return point
 
 

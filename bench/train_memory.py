@@ -36,10 +36,11 @@ def workers(session):
             continue
 
 
-def watch(process, ranks):
-    """A worker's share while it trains. Returns when the process has ended."""
+def watch(process, ranks, timeout):
+    """A worker's share while it trains. Returns when the process has ended, or at the timeout."""
     looks = []
-    while process.poll() is None:
+    deadline = time.monotonic() + timeout
+    while process.poll() is None and time.monotonic() < deadline:
         found = [use for pid in workers(process.pid) if (use := proportional_set(pid))]
         if len(found) == ranks:
             looks.append({kind: sum(use[kind] for use in found) / ranks for kind in KINDS})
@@ -78,6 +79,7 @@ def table(found):
             rows.append([label, "–", "–", "–", "–", f"≤ {BAR:g}", "not measured"])
             continue
         use = found[kind]
+        sizes = [mib(use[name]) for name in ("of_two", "alone", "state")]
         reached = "ok" if use["extra"] <= BAR else "SHORT"
-        rows.append([label, *(mib(use[name]) for name in ("of_two", "alone", "state")), f"{use['extra']:.3f}", f"≤ {BAR:g}", reached])
+        rows.append([label, *sizes, f"{use['extra']:.3f}", f"≤ {BAR:g}", reached])
     return rows

@@ -18,8 +18,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::fprintf(stderr, "paceline: %s; --help lists what there is\n", error.what());
+    return 2;
   } catch (const paceline::Error& error) {
     std::fprintf(stderr, "paceline: %s\n", error.what());
     return error.code() == paceline::Code::invalid ? 2 : 1;

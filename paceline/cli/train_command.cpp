@@ -17,6 +17,7 @@
 #include "paceline/cli/run_command.hpp"
 #include "paceline/cli/train_worker.hpp"
 #include "paceline/data/open.hpp"
+#include "paceline/exchange/plan.hpp"
 #include "paceline/launch/cores.hpp"
 #include "paceline/launch/launcher.hpp"
 #include "paceline/record/atomic_file.hpp"
@@ -110,8 +111,17 @@ std::string default_folder(const TrainConfig& config) {
   return fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", name, fmt::localtime(std::time(nullptr)));
 }
 
+// Before config.json is written: a run that is refused stays as it was.
+void check_checkpoints(const TrainConfig& config, const CheckpointFiles& checkpoints, std::uint64_t data_fingerprint) {
+  std::string why = "there is none";
+  const auto newest = checkpoints.load_latest([&](const std::string& sentence) { why = sentence; });
+  if (!newest)
+    throw Error(Code::invalid, fmt::format("no checkpoint in {}/checkpoint to resume from: {}", config.out, why));
+  require_same_run(newest->path, newest->state, identity_of(config, data_fingerprint));
+}
+
 // A run is never overwritten, and one that is to be resumed must be there.
-void check_folder(const TrainConfig& config) {
+void check_folder(const TrainConfig& config, std::uint64_t data_fingerprint) {
   const CheckpointFiles checkpoints(config.out + "/checkpoint", config.keep);
   require_writable_folder(config.out);
   const bool used = fs::exists(config.out + "/metrics.jsonl") || !checkpoints.list().empty();
@@ -119,8 +129,7 @@ void check_folder(const TrainConfig& config) {
     throw Error(Code::invalid,
                 fmt::format("{} holds a run already; go on with it by --resume, or give another --out", config.out));
   }
-  if (config.resume && checkpoints.list().empty())
-    throw Error(Code::invalid, fmt::format("there is no checkpoint in {}/checkpoint to resume from", config.out));
+  if (config.resume) check_checkpoints(config, checkpoints, data_fingerprint);
 }
 
 void complete(TrainArguments& a) {
@@ -134,9 +143,10 @@ void complete(TrainArguments& a) {
   config.threads =
       a.threads > 0 ? a.threads : default_threads(static_cast<std::size_t>(cores), core_quota(), config.workers);
   parse_model(config.model);  // before the data, which takes longer to read
-  resolve(config, open_data(config.data));
+  const DataSplit data = open_data(config.data);
+  resolve(config, data);
   if (config.out.empty()) config.out = default_folder(config);
-  check_folder(config);
+  check_folder(config, data.fingerprint);
   write_atomically(config.out + "/config.json", to_json(config).dump(2) + "\n");
 }
 

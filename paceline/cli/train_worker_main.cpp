@@ -28,12 +28,13 @@ void keep_memory() {
   mallopt(M_TRIM_THRESHOLD, -1);
 }
 
-// One worker tells of a failure that concerns all: the one it happened to, or, if that is gone, the lowest that is
-// left.
+// One worker tells of a failure that concerns all: the one it happened to, or, if that has died, the lowest that is
+// left. One that has left in good order has told of it before.
 bool speaks(paceline::Job& job, const Error& error) {
   const auto gone = [&](paceline::Rank rank) { return rank != job.rank() && job.endpoint().gone(rank); };
   if (error.rank() >= 0 && error.rank() < job.size() && !gone(error.rank())) return error.rank() == job.rank();
   if (error.rank() == paceline::kNoRank) return true;
+  if (error.code() == Code::peer_lost && !job.endpoint().lost(error.rank())) return false;
   for (paceline::Rank rank = 0; rank < job.rank(); ++rank) {
     if (!gone(rank)) return false;
   }

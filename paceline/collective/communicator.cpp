@@ -114,7 +114,7 @@ Communicator Communicator::beside(Endpoint& endpoint, const Group& group, std::s
   return Communicator(std::make_unique<CommunicatorState>(endpoint, std::move(own), std::move(options), traffic));
 }
 
-void Communicator::give_up(const std::string& reason) { state_->give_up(reason); }
+void Communicator::give_up(const std::string& reason, int culprit) { state_->give_up(reason, group().at(culprit)); }
 Duration Communicator::waited() const { return state_->time_waited; }
 double Communicator::price_of(Collective op, Algorithm algorithm, std::size_t bytes) const {
   return state_->planner.price_of(op, state_->planner.resolve(op, algorithm, bytes), static_cast<double>(bytes));

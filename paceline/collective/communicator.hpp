@@ -148,9 +148,9 @@ class Communicator {
   // Communicator. This one stays broken. Throws Error{timeout} if not all have called it by then.
   Communicator recover(Duration timeout = Duration::max());
 
-  // Breaks the group because this rank's numbers are wrong: throws Error{unsound} here, and on every other rank the
-  // operations under way fail with the same sentence, which names this rank. `reason` may have 64 bytes.
-  [[noreturn]] void give_up(const std::string& reason);
+  // Breaks the group because a rank's numbers are wrong, `culprit`'s in this group: throws Error{unsound} here, and on
+  // every other rank the operations under way fail with the same sentence, which names it. `reason` may have 64 bytes.
+  [[noreturn]] void give_up(const std::string& reason, int culprit);
 
   // How long the waits of this rank found nothing to move, in all. Only with Options::time_waits.
   Duration waited() const;

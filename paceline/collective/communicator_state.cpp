@@ -189,12 +189,12 @@ void CommunicatorState::idle(TimePoint until) {
   time_waited += endpoint.clock().now() - start;
 }
 
-void CommunicatorState::give_up(const std::string& reason) {
+void CommunicatorState::give_up(const std::string& reason, Rank culprit) {
   check_usable();
   const Notice notice{.context = group.context(),
                       .sequence = sequence,
                       .code = Code::unsound,
-                      .culprit = endpoint.rank(),
+                      .culprit = culprit,
                       .reporter = endpoint.rank(),
                       .reporters = {},
                       .culprits = {},

@@ -53,7 +53,7 @@ class CommunicatorState {
   bool test(Flight* flight);
   void wait(Flight* flight);
   void let_go(Flight* flight);
-  [[noreturn]] void give_up(const std::string& reason);
+  [[noreturn]] void give_up(const std::string& reason, Rank culprit);
 
   Group agree_on_survivors(TimePoint deadline);
 

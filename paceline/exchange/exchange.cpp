@@ -1,9 +1,9 @@
 #include "paceline/exchange/exchange.hpp"
 
-#include <utility>
+#include "paceline/exchange/allreduce_exchange.hpp"
+#include "paceline/exchange/mapped_exchange.hpp"
 
 namespace paceline {
-
 namespace {
 
 // On one host `allreduce` is shm for every bucket, though another algorithm may be quicker for a small one: the sums'
@@ -16,62 +16,30 @@ Algorithm algorithm_of(const Plan& plan, const Communicator& communicator) {
 
 }  // namespace
 
-Exchange::Exchange(Communicator& communicator, const Plan& plan, Trace* trace)
-    : communicator_(communicator), algorithm_(algorithm_of(plan, communicator)), trace_(trace) {}
-
-void Exchange::submit(const Bucket& bucket, std::int64_t step) {
-  if (communicator_.size() == 1) return;  // the average over one rank is there already
-  const TimePoint start = now();
-  in_flight_.push_back({communicator_.start_allreduce(bucket.gradient, ReduceOp::average,
-                                                      {.name = bucket.name, .algorithm = algorithm_}),
-                        start, step, bucket.index});
-  communicator_.progress();
-  const Duration length = now() - start;
-  communicated_ += length;
-  record(in_flight_.back(), Activity::communicate, start, length);
-  retire_done();
-}
-
-void Exchange::progress() {
-  if (in_flight_.empty()) return;
-  const TimePoint start = now();
-  communicator_.progress();
-  communicated_ += now() - start;
-  retire_done();
-}
-
-void Exchange::finish() {
-  for (InFlight& flight : in_flight_) {
-    const TimePoint start = now();
-    const Duration waited_before = communicator_.waited();
-    flight.handle.wait();
-    // A rank first waits for the others to come, then reduces its share: near enough to draw it so.
-    const TimePoint end = now();
-    const Duration waited = communicator_.waited() - waited_before;
-    waited_ += waited;
-    communicated_ += end - start - waited;
-    record(flight, Activity::wait, start, waited);
-    record(flight, Activity::communicate, start + waited, end - start - waited);
-    record(flight, Activity::reduction, flight.start, end - flight.start);
-  }
-  in_flight_.clear();
-}
-
-// Only from the front: a later bucket that is done already is found when those before it are.
-void Exchange::retire_done() {
-  std::size_t done = 0;
-  for (; done < in_flight_.size(); ++done) {
-    InFlight& flight = in_flight_[done];
-    if (!flight.handle.test()) break;
-    flight.handle.wait();  // throws if it failed
-    record(flight, Activity::reduction, flight.start, now() - flight.start);
-  }
-  in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<std::ptrdiff_t>(done));
-}
-
 void Exchange::record(const InFlight& flight, Activity activity, TimePoint start, Duration length) {
   if (trace_ == nullptr) return;
-  trace_->add({.start = start, .length = length, .step = flight.step, .bucket = flight.bucket, .activity = activity});
+  trace_->add(
+      {.start = start, .length = length, .step = flight.step, .bucket = flight.bucket.index, .activity = activity});
+}
+
+void Exchange::wait_for(InFlight& flight) {
+  const TimePoint start = now();
+  const Duration waited_before = communicator_.waited();
+  flight.handle.wait();
+  const Duration length = now() - start;
+  const Duration waited = communicator_.waited() - waited_before;
+  waited_ += waited;
+  communicated_ += length - waited;
+  // A rank first waits for the others to come, then moves its bytes: near enough to draw it so.
+  record(flight, Activity::wait, start, waited);
+  record(flight, Activity::communicate, start + waited, length - waited);
+}
+
+std::unique_ptr<Exchange> make_exchange(Communicator& communicator, const Plan& plan, ExchangeOptions options) {
+  const Algorithm algorithm = algorithm_of(plan, communicator);
+  if (algorithm == Algorithm::shm && communicator.size() > 1)
+    return std::make_unique<MappedExchange>(communicator, std::move(options));
+  return std::make_unique<AllreduceExchange>(communicator, algorithm, options.trace);
 }
 
 std::size_t bucket_bytes_for(const Communicator& communicator, const Plan& plan) {

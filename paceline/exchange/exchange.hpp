@@ -1,16 +1,20 @@
 // Exchange: the one place where the answers of a Plan meet the gradient. Buckets are submitted as they become complete,
-// in the same order on every rank, and travel while the caller goes on computing; after finish() each holds the average
-// over all ranks.
+// in the same order on every rank, and travel while the caller goes on computing.
 //
-//   Exchange exchange(communicator, plan);
-//   exchange.submit({.index = 0, .name = "fc2.weight", .gradient = view}, step);    // in a backward hook
-//   exchange.finish();                                                               // before the optimizer
+//   auto exchange = make_exchange(communicator, plan, {…});
+//   exchange->submit({.index = 0, .name = "fc2.weight", .gradient = view}, step);    // in a backward hook
+//   exchange->settle();                     // this rank's slices hold the average over all ranks
+//   exchange->finish();                     // … all of every bucket does
 //
-// Buckets lie in memory from Endpoint::allocate. Nothing runs behind the caller's back: buckets move while it is inside
-// submit, progress or finish. One thread owns an Exchange. The Communicator outlives it, a bucket's memory the step.
+// Who settles can update the parameters of its own slices and publish these, instead of having all gradients brought to
+// all ranks first: half the bytes. Nothing runs behind the caller's back: buckets move while it is inside a call. One
+// thread owns an Exchange. The Communicator outlives it. Buckets lie in the ranges given at the start, which are memory
+// from Endpoint::allocate, laid out alike on all ranks.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,39 +31,80 @@ struct Bucket {
   TensorView gradient;
 };
 
+// A part of a bucket, in bytes from its begin.
+struct Slice {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+// A NaN or an infinity in a rank's gradient.
+struct BadValue {
+  int rank = 0;  // in the group
+  int bucket = 0;
+  std::size_t offset = 0;  // in bytes from the bucket's begin
+};
+
+struct ExchangeOptions {
+  std::vector<TensorView> gradients = {};   // the ranges that buckets lie in
+  std::vector<TensorView> parameters = {};  // the ranges to publish, each as long as the gradients' of the same place
+  bool check_finite = false;                // only an exchange that checks as it goes does; see checks_finite
+  Trace* trace = nullptr;
+};
+
 class Exchange {
  public:
-  // `trace` may be nullptr. For `waited` to count, the Communicator must have been made with time_waits.
-  Exchange(Communicator& communicator, const Plan& plan, Trace* trace = nullptr);
+  virtual ~Exchange() = default;
 
-  void submit(const Bucket& bucket, std::int64_t step);
+  virtual void submit(const Bucket& bucket, std::int64_t step) = 0;
   // Moves what can be moved now.
-  void progress();
-  // Returns when everything that was submitted has arrived. Throws the Error of what failed.
-  void finish();
+  virtual void progress() = 0;
+  // Both return when everything that was submitted has arrived so far. They throw the Error of what failed.
+  virtual void settle() = 0;
+  virtual void finish() = 0;
+  // Part of a bucket that is a rank's to update after settle(); all of it where every rank gets everything.
+  virtual Slice slice_of(const Bucket& bucket, int rank) const = 0;
+  Slice own_slice(const Bucket& bucket) const { return slice_of(bucket, communicator_.rank()); }
+  // After settle(), with own slices of parameters changed: writes `bytes` of this rank's parameters at `data` to all
+  // ranks. end_publishing() returns when all ranks' are there.
+  virtual void publish(const std::byte* data, std::size_t bytes) = 0;
+  // Before that: the ranks whose parameters there are not bit for bit this rank's. Costs little, since the memory that
+  // is about to be written has to be fetched anyway.
+  virtual std::vector<int> drifted(const std::byte* data, std::size_t bytes) const = 0;
+  virtual void end_publishing() = 0;
+
+  // True if own_slice is less than a bucket.
+  virtual bool shares_update() const = 0;
+  // Whether non-finite values are looked for here. One that was found stays found, and its bucket unreduced.
+  virtual bool checks_finite() const { return false; }
+  const std::optional<BadValue>& bad_value() const { return bad_; }
 
   // In all: moving and reducing, and waiting for other ranks.
   Duration communicated() const { return communicated_; }
   Duration waited() const { return waited_; }
 
- private:
+ protected:
   struct InFlight {
     Handle handle;
     TimePoint start;
     std::int64_t step;
-    int bucket;
+    Bucket bucket;
   };
-  void retire_done();
+  Exchange(Communicator& communicator, Trace* trace) : communicator_(communicator), trace_(trace) {}
   void record(const InFlight& flight, Activity activity, TimePoint start, Duration length);
   TimePoint now() const { return communicator_.endpoint().clock().now(); }
+  // Waits and counts the time, into `waited_` what was waiting and into `communicated_` the rest.
+  void wait_for(InFlight& flight);
 
   Communicator& communicator_;
-  const Algorithm algorithm_;
   Trace* const trace_;
   std::vector<InFlight> in_flight_;  // in the order of submission
+  std::optional<BadValue> bad_;
   Duration communicated_{};
   Duration waited_{};
 };
+
+// For `waited` to count, the Communicator must have been made with time_waits. A collective call.
+std::unique_ptr<Exchange> make_exchange(Communicator& communicator, const Plan& plan, ExchangeOptions options);
 
 // The smallest bucket whose fixed costs are lost beside its bytes, by the communicator's cost model.
 std::size_t bucket_bytes_for(const Communicator& communicator, const Plan& plan);

@@ -16,21 +16,21 @@ constexpr std::int64_t kCount = 10'000;
 // Reduces a vector in buckets of the given size and gives back what rank 0 has then.
 void reduce_in_buckets(Endpoint& endpoint, const std::string& plan, std::int64_t bucket, std::vector<float>& result) {
   Communicator communicator = Communicator::beside(endpoint, Group::world(endpoint.size()), "exchange");
-  Exchange exchange(communicator, parse_plan(plan));
   Arena arena = endpoint.allocate(kCount * sizeof(float));
-  const auto values = arena.as<float>();
+  const auto values = arena.as<float>().first(kCount);
+  const auto exchange = make_exchange(communicator, parse_plan(plan), {.gradients = {view(values)}});
   for (std::int64_t step = 0; step < 3; ++step) {
     for (std::int64_t i = 0; i < kCount; ++i)
       values[i] = std::sin(static_cast<float>((endpoint.rank() + 1) * i + step));
     int index = 0;
     for (std::int64_t at = 0; at < kCount; at += bucket) {
       const auto part = values.subspan(at, std::min(bucket, kCount - at));
-      exchange.submit({.index = index++, .name = "bucket", .gradient = view(part)}, step);
-      exchange.progress();
+      exchange->submit({.index = index++, .name = "bucket", .gradient = view(part)}, step);
+      exchange->progress();
     }
-    exchange.finish();
+    exchange->finish();
   }
-  if (endpoint.rank() == 0) result.assign(values.begin(), values.begin() + kCount);
+  if (endpoint.rank() == 0) result.assign(values.begin(), values.end());
   communicator.barrier();  // others may still read this rank's arena
 }
 
@@ -71,21 +71,22 @@ TEST(Exchange, TheTraceShowsEachBucketFromItsStartToItsEnd) {
   run_ranks(2, [&](Endpoint& endpoint) {
     Trace trace(100);
     auto communicator = Communicator::beside(endpoint, Group::world(2), "traced", {.time_waits = true});
-    Exchange exchange(communicator, Plan{}, &trace);
     Arena arena = endpoint.allocate(2 * 4096);
     const auto a = arena.as<float>().first(1000), b = arena.as<float>().subspan(1024, 1000);
-    exchange.submit({.index = 0, .name = "a", .gradient = view(a)}, 5);
-    exchange.submit({.index = 1, .name = "b", .gradient = view(b)}, 5);
-    exchange.finish();
-    EXPECT_GE(exchange.waited().count(), 0);
-    EXPECT_GT(exchange.communicated().count(), 0);
+    const auto exchange =
+        make_exchange(communicator, Plan{}, {.gradients = {view(arena.as<float>())}, .trace = &trace});
+    exchange->submit({.index = 0, .name = "a", .gradient = view(a)}, 5);
+    exchange->submit({.index = 1, .name = "b", .gradient = view(b)}, 5);
+    exchange->finish();
+    EXPECT_GE(exchange->waited().count(), 0);
+    EXPECT_GT(exchange->communicated().count(), 0);
     if (endpoint.rank() == 0) events = trace.events();
     communicator.barrier();
   });
   int reductions = 0;
   for (const TraceEvent& event : events) {
-    EXPECT_EQ(event.step, 5);
     if (event.activity == Activity::reduction) {
+      EXPECT_EQ(event.step, 5);
       EXPECT_EQ(event.bucket, reductions++);
     }
   }
@@ -109,12 +110,12 @@ TEST(Exchange, WhoGivesUpIsNamedOnEveryRank) {
   std::atomic<int> told = 0;
   run_ranks(3, [&](Endpoint& endpoint) {
     auto communicator = Communicator::beside(endpoint, Group::world(3), "unsound");
-    Exchange exchange(communicator, Plan{});
     Arena values = endpoint.allocate(400'000);
     try {
-      if (endpoint.rank() == 1) communicator.give_up("step 12: NaN or Inf in the gradient of fc1.weight");
-      exchange.submit({.index = 0, .name = "fc1.weight", .gradient = view(values.as<float>())}, 12);
-      exchange.finish();
+      const auto exchange = make_exchange(communicator, Plan{}, {.gradients = {view(values.as<float>())}});
+      if (endpoint.rank() == 1) communicator.give_up("step 12: NaN or Inf in the gradient of fc1.weight", 1);
+      exchange->submit({.index = 0, .name = "fc1.weight", .gradient = view(values.as<float>())}, 12);
+      exchange->finish();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::unsound);
       EXPECT_EQ(error.rank(), 1);
@@ -123,6 +124,59 @@ TEST(Exchange, WhoGivesUpIsNamedOnEveryRank) {
     }
   });
   EXPECT_EQ(told, 3);
+}
+
+// Each rank finds what lies in its slice, whosever it is.
+TEST(Exchange, ABadValueIsFoundBeforeItIsAddedToAnything) {
+  run_ranks(3, [&](Endpoint& endpoint) {
+    auto communicator = Communicator::beside(endpoint, Group::world(3), "bad values");
+    Arena arena = endpoint.allocate(30'000 * sizeof(float));
+    const auto values = arena.as<float>().first(30'000);
+    std::fill(values.begin(), values.end(), 1.0f);
+    if (endpoint.rank() == 2) values[15'000] = std::nanf("");  // in slice 1
+    const auto exchange = make_exchange(communicator, Plan{}, {.gradients = {view(values)}, .check_finite = true});
+    exchange->submit({.index = 4, .name = "all", .gradient = view(values)}, 1);
+    exchange->settle();
+    const auto& bad = exchange->bad_value();
+    ASSERT_EQ(bad.has_value(), endpoint.rank() == 1);
+    if (bad) {
+      EXPECT_EQ(bad->rank, 2);
+      EXPECT_EQ(bad->bucket, 4);
+      EXPECT_EQ(bad->offset, 15'000 * sizeof(float));
+      EXPECT_EQ(values[15'000], 1.0f);
+    }
+    communicator.barrier();
+  });
+}
+
+// What a sharded optimizer does: own slices of the parameters, from averages that nobody else has.
+TEST(Exchange, OwnSlicesCanBeUpdatedAndPublished) {
+  for (const std::string where : {"shm", "ring"}) {
+    run_ranks(3, [&](Endpoint& endpoint) {
+      auto communicator = Communicator::beside(endpoint, Group::world(3), "publish");
+      Arena gradient_arena = endpoint.allocate(10'007 * sizeof(float));
+      Arena parameter_arena = endpoint.allocate(10'007 * sizeof(float));
+      const auto gradients = gradient_arena.as<float>().first(10'007);
+      const auto parameters = parameter_arena.as<float>().first(10'007);
+      const auto exchange = make_exchange(communicator, parse_plan("where=" + where),
+                                          {.gradients = {view(gradients)}, .parameters = {view(parameters)}});
+      EXPECT_EQ(exchange->shares_update(), where == "shm");
+      for (int step = 0; step < 4; ++step) {
+        for (std::size_t i = 0; i < gradients.size(); ++i)
+          gradients[i] = static_cast<float>(endpoint.rank() * 3 + step);
+        const Bucket bucket{.index = 0, .name = "all", .gradient = view(gradients)};
+        exchange->submit(bucket, step);
+        exchange->settle();
+        const Slice own = exchange->own_slice(bucket);
+        for (std::size_t i = own.first / sizeof(float); i < own.last / sizeof(float); ++i)
+          parameters[i] += gradients[i];
+        exchange->publish(reinterpret_cast<const std::byte*>(parameters.data()) + own.first, own.last - own.first);
+        exchange->end_publishing();
+      }
+      for (const float parameter : parameters) ASSERT_EQ(parameter, 3 * 4 + 0 + 1 + 2 + 3) << where;
+      communicator.barrier();
+    });
+  }
 }
 
 }  // namespace

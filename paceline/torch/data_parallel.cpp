@@ -24,16 +24,13 @@ torch::Tensor DataParallel::step(const std::function<torch::Tensor()>& closure) 
 void DataParallel::finish() { state_->finish(); }
 double DataParallel::clip_grad_norm(double max_norm) { return state_->clip_grad_norm(max_norm); }
 void DataParallel::sync_buffers() { state_->sync_buffers(); }
+void DataParallel::sync_optimizer() { state_->sync_optimizer(); }
 void DataParallel::check_replicas() { state_->check_replicas(); }
 std::int64_t DataParallel::steps() const { return state_->steps; }
 void DataParallel::set_steps(std::int64_t steps) { state_->steps = steps; }
 std::size_t DataParallel::buckets() const { return state_->buckets(); }
 Communicator& DataParallel::communicator() { return state_->user; }
 
-ParallelTimes DataParallel::times() const {
-  return {.communicate = state_->exchange().communicated(),
-          .wait = state_->exchange().waited(),
-          .update = state_->update_time};
-}
+ParallelTimes DataParallel::times() const { return state_->times(); }
 
 }  // namespace paceline

@@ -38,7 +38,12 @@ struct DataParallelOptions {
   int check_every = 100;         // steps between two comparisons of the replicas; 0: never
   bool check_finite = true;      // a NaN or Inf in a gradient is an Error that names it
   bool fuse = true;              // SGD, Adam and AdamW in one pass over memory; see FusedOptimizer
-  Trace* trace = nullptr;        // where to record what happens when
+  // On one host, with a fused optimizer, step() has each rank update a part of the parameters and write it to all: less
+  // work for each. Then .grad is not the average after a step() without finish(), and an optimizer with state has only
+  // its part of that up to date. Plain SGD, which has none, is always shared; others if this is set, and then
+  // sync_optimizer() must come before anything that reads the optimizer's state, torch::save for example.
+  bool share_update = false;
+  Trace* trace = nullptr;  // where to record what happens when
   CommunicatorOptions communicator = {};
 };
 
@@ -66,8 +71,8 @@ class DataParallel {
   // For optimizers that evaluate more than once per step (LBFGS). The closure calls zero_grad and backward and returns
   // the loss; the optimizer sees the average over the ranks, which is also what is returned.
   torch::Tensor step(const std::function<torch::Tensor()>& closure);
-  // Waits until every gradient is the average over the ranks. Between finish() and step() gradients may be read and
-  // changed, alike on all ranks.
+  // Waits until every gradient is the average over the ranks. Only between finish() and step() may gradients be read
+  // and changed, alike on all ranks.
   void finish();
 
   // While it lives, backward only adds to the local gradients: for all but the last part of a step's batch.
@@ -88,6 +93,8 @@ class DataParallel {
   // Buffers with floating elements (running statistics) become the average over the ranks, others rank 0's. A
   // collective of its own: call it before evaluating or saving.
   void sync_buffers();
+  // All of the optimizer's state on all ranks; see share_update. A collective; costs nothing where it is so already.
+  void sync_optimizer();
   // Compares the replicas now; see check_every.
   void check_replicas();
 

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -47,7 +50,11 @@ DataParallel::State::State(Endpoint& endpoint, const Group& group, torch::nn::Mo
   arena_ = std::make_unique<ParameterArena>(endpoint_, std::move(tensors), reversed(dense_.size()));
   start_alike();
   bucket_bytes_ = options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(communicator_, plan_);
-  exchange_ = std::make_unique<Exchange>(communicator_, plan_, options_.trace);
+  exchange_ = make_exchange(communicator_, plan_,
+                            {.gradients = arena_->gradient_ranges(),
+                             .parameters = arena_->parameter_ranges(),
+                             .check_finite = options_.check_finite,
+                             .trace = options_.trace});
   if (options_.fuse) fused_ = FusedOptimizer::of(optimizer_, *arena_);
   const std::size_t parameters = dense_.size() + sparse_.size();
   progress_.resize(parameters);
@@ -55,6 +62,7 @@ DataParallel::State::State(Endpoint& endpoint, const Group& group, torch::nn::Mo
   flags_ = endpoint_.allocate((parameters + 1) * sizeof(float));
   make_buckets(reversed(dense_.size()));
   add_hooks();
+  waited_at_start_ = communicator_.waited();
 }
 
 DataParallel::State::~State() = default;
@@ -137,7 +145,9 @@ void DataParallel::State::on_gradient(std::size_t index) {
   const std::size_t number = bucket_of_[index];
   if (number < next_bucket_) refuse_second_backward(index);
   arena_->adopt_gradient(index);
-  check_finite(arena_->gradient_view(index), arena_->name(index));
+  // Otherwise it is looked for where the gradient is read anyway: in the reduction, or in a lone rank's update.
+  const bool later = exchange_->checks_finite() || (communicator_.size() == 1 && fused_ != nullptr);
+  if (!later) check_finite(arena_->gradient_view(index), arena_->name(index));
   Progress& progress = progress_[index];
   if (!order_is_observed_ && std::find(observed_.begin(), observed_.end(), index) == observed_.end())
     observed_.push_back(index);
@@ -148,6 +158,7 @@ void DataParallel::State::on_gradient(std::size_t index) {
     submit_complete();
   }
   exchange_->progress();
+  report_bad_value();
 }
 
 void DataParallel::State::on_sparse_gradient(std::size_t index) {
@@ -160,7 +171,19 @@ void DataParallel::State::on_sparse_gradient(std::size_t index) {
 
 void DataParallel::State::check_finite(const TensorView& gradient, const std::string& name) {
   if (!options_.check_finite || all_finite(gradient)) return;
-  communicator_.give_up(fmt::format("step {}: NaN or Inf in the gradient of {}", steps + 1, name));
+  refuse_values(name, communicator_.rank());
+}
+
+void DataParallel::State::refuse_values(const std::string& name, int rank) {
+  communicator_.give_up(fmt::format("step {}: NaN or Inf in the gradient of {}", steps + 1, name), rank);
+}
+
+void DataParallel::State::report_bad_value() {
+  const auto& bad = exchange_->bad_value();
+  if (!bad) return;
+  const BucketState& bucket = buckets_[static_cast<std::size_t>(bad->bucket)];
+  const auto found = pieces_of(bucket, {bad->offset, bad->offset + 1});
+  refuse_values(found.empty() ? bucket.bucket.name : arena_->name(found.front().index), bad->rank);
 }
 
 void DataParallel::State::refuse_second_backward(std::size_t index) const {
@@ -182,17 +205,24 @@ void DataParallel::State::submit_complete() {
 
 // ---- finish
 
-void DataParallel::State::finish() {
-  if (phase_ == Phase::finished) return;
+// Averages in this rank's slices of all buckets.
+void DataParallel::State::settle() {
   adopt_parameters();
   settle_unused();
   for (BucketState& bucket : buckets_) bucket.missing = 0;
   submit_complete();
   agree_on_use();
-  exchange_->finish();
+  exchange_->settle();
+  report_bad_value();
   for (std::size_t i = 0; i < sparse_.size(); ++i) {
     if (used_somewhere_[dense_.size() + i]) average_sparse_gradient(communicator_, sparse_[i].tensor, sparse_[i].name);
   }
+}
+
+void DataParallel::State::finish() {
+  if (phase_ == Phase::finished) return;
+  settle();
+  exchange_->finish();
   phase_ = Phase::finished;
 }
 
@@ -217,9 +247,11 @@ void DataParallel::State::agree_on_use() {
   for (std::size_t i = 0; i < progress_.size(); ++i) flags[i] = progress_[i].used ? 1 : 0;
   flags[progress_.size()] = check_soon_ ? 1 : 0;
   if (communicator_.size() > 1) {
+    const TimePoint start = endpoint_.clock().now();
+    const Duration waited = communicator_.waited();
     const TensorView all{flags.data(), static_cast<std::int64_t>(progress_.size() + 1), DType::f32};
-    exchange_->submit({.index = -1, .name = "use of parameters", .gradient = all}, steps);
-    exchange_->finish();
+    communicator_.allreduce(all, ReduceOp::sum, {.name = "use of parameters"});
+    flag_time_ += endpoint_.clock().now() - start - (communicator_.waited() - waited);
   }
   for (std::size_t i = 0; i < progress_.size(); ++i) used_somewhere_[i] = flags[i] > 0;
   check_now_ = flags[progress_.size()] > 0;
@@ -249,9 +281,15 @@ double DataParallel::State::clip_grad_norm(double max_norm) {
 // ---- step
 
 void DataParallel::State::step() {
-  finish();
-  adopt_parameters();
-  update();
+  const bool may_share = fused_ != nullptr && (options_.share_update || fused_->stateless());
+  if (may_share && exchange_->shares_update() && phase_ == Phase::gathering) {
+    settle();
+    update_own_share();
+  } else {
+    finish();
+    adopt_parameters();
+    update();
+  }
   begin_round();
 }
 
@@ -278,7 +316,7 @@ torch::Tensor DataParallel::State::step(const std::function<torch::Tensor()>& cl
   } else {
     const TimePoint start = endpoint_.clock().now();
     optimizer_.step(averaged);
-    update_time += endpoint_.clock().now() - start;
+    update_time_ += endpoint_.clock().now() - start;
   }
   begin_round();
   return first_loss;
@@ -296,16 +334,128 @@ void DataParallel::State::adopt_parameters() {
 }
 
 void DataParallel::State::update() {
+  sync_optimizer();
   const TimePoint start = endpoint_.clock().now();
+  const Duration waited = communicator_.waited();
   if (fused_ != nullptr) {
-    fused_->step(used_somewhere_);
+    update_all();
   } else {
     run_stock_optimizer();
   }
-  const Duration length = endpoint_.clock().now() - start;
-  update_time += length;
-  if (options_.trace != nullptr) {
-    options_.trace->add({.start = start, .length = length, .step = steps, .activity = Activity::update});
+  record_update(start, waited);
+}
+
+void DataParallel::State::update_all() {
+  fused_->begin_step(used_somewhere_);
+  for (std::size_t i = 0; i < arena_->size(); ++i) {
+    if (used_somewhere_[i]) update_elements(i, 0, arena_->parameter_view(i).count, false);
+  }
+}
+
+void DataParallel::State::update_own_share() {
+  const TimePoint start = endpoint_.clock().now();
+  const Duration waited = communicator_.waited();
+  fused_->begin_step(used_somewhere_);
+  state_is_shared_ = !fused_->stateless();
+  for (const BucketState& bucket : buckets_) {
+    for (const Piece& piece : pieces_of(bucket, exchange_->own_slice(bucket.bucket))) {
+      if (used_somewhere_[piece.index]) update_elements(piece.index, piece.first, piece.last, true);
+    }
+  }
+  exchange_->end_publishing();
+  record_update(start, waited);
+}
+
+// An update that is written to all would hide a replica that has drifted, or spread it. The majority is right; of two
+// ranks it is rank 0.
+void DataParallel::State::check_drift(std::size_t index, std::int64_t first, std::int64_t last) {
+  if (options_.check_every == 0) return;
+  const TensorView parameter = arena_->parameter_view(index);
+  const auto size = static_cast<std::int64_t>(size_of(parameter.dtype));
+  const std::vector<int> drifted =
+      exchange_->drifted(parameter.begin() + first * size, static_cast<std::size_t>((last - first) * size));
+  if (drifted.empty()) return;
+  const auto others = static_cast<std::size_t>(communicator_.size() - 1);
+  const bool own = 2 * drifted.size() > others && (others > 1 || communicator_.rank() != 0);
+  communicator_.give_up(fmt::format("step {}: its parameter {} has drifted", steps + 1, arena_->name(index)),
+                        own ? communicator_.rank() : drifted.front());
+}
+
+// In blocks that stay in the nearest cache while they are looked at, updated and written to the others.
+void DataParallel::State::update_elements(std::size_t index, std::int64_t first, std::int64_t last, bool publish) {
+  constexpr std::int64_t kBlock = 4096;
+  const TensorView parameter = arena_->parameter_view(index);
+  const TensorView gradient = arena_->gradient_view(index);
+  const auto size = static_cast<std::int64_t>(size_of(parameter.dtype));
+  const bool check = options_.check_finite && communicator_.size() == 1;
+  const auto publish_range = [&](std::int64_t from, std::int64_t to) {
+    exchange_->publish(parameter.begin() + from * size, static_cast<std::size_t>((to - from) * size));
+  };
+  const bool alone = at::get_num_threads() == 1;
+  if (publish && !alone) check_drift(index, first, last);
+  std::atomic<bool> bad = false;
+  at::parallel_for(first, last, 16 * kBlock, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t at = from; at < to && !bad; at += kBlock) {
+      const std::int64_t count = std::min(kBlock, to - at);
+      if (check && !all_finite({gradient.begin() + at * size, count, gradient.dtype})) {
+        bad = true;
+        return;
+      }
+      if (publish && alone) check_drift(index, at, at + count);
+      fused_->update(index, at, count);
+      if (publish && alone) publish_range(at, at + count);
+    }
+  });
+  if (bad) refuse_values(arena_->name(index), communicator_.rank());
+  if (publish && !alone) publish_range(first, last);
+}
+
+std::vector<DataParallel::State::Piece> DataParallel::State::pieces_of(const BucketState& bucket,
+                                                                       const Slice& slice) const {
+  std::vector<Piece> pieces;
+  for (const std::size_t index : bucket.members) {
+    const TensorView gradient = arena_->gradient_view(index);
+    const auto begin = static_cast<std::size_t>(gradient.begin() - bucket.bucket.gradient.begin());
+    const std::size_t first = std::max(begin, slice.first);
+    const std::size_t last = std::min(begin + gradient.bytes(), slice.last);
+    if (first >= last) continue;
+    const std::size_t size = size_of(gradient.dtype);
+    pieces.push_back(
+        {index, static_cast<std::int64_t>((first - begin) / size), static_cast<std::int64_t>((last - begin) / size)});
+  }
+  return pieces;
+}
+
+// Waiting for the others' parts is not updating.
+void DataParallel::State::record_update(TimePoint start, Duration waited_before) {
+  const Duration waited = communicator_.waited() - waited_before;
+  const Duration length = endpoint_.clock().now() - start - waited;
+  update_time_ += length;
+  if (options_.trace == nullptr) return;
+  options_.trace->add({.start = start, .length = length, .step = steps, .activity = Activity::update});
+}
+
+ParallelTimes DataParallel::State::times() const {
+  return {.communicate = exchange_->communicated() + flag_time_,
+          .wait = communicator_.waited() - waited_at_start_,
+          .update = update_time_};
+}
+
+// Each rank's part of the state from the rank that keeps it.
+void DataParallel::State::sync_optimizer() {
+  if (!state_is_shared_) return;
+  state_is_shared_ = false;
+  for (const BucketState& bucket : buckets_) {
+    for (int rank = 0; rank < communicator_.size(); ++rank) {
+      for (const Piece& piece : pieces_of(bucket, exchange_->slice_of(bucket.bucket, rank))) {
+        for (const torch::Tensor& state : fused_->state_of(piece.index)) {
+          TensorView part = view_of(state, "the optimizer's state");
+          part.data = part.begin() + piece.first * static_cast<std::int64_t>(size_of(part.dtype));
+          part.count = piece.last - piece.first;
+          communicator_.broadcast(part, rank, {.name = "optimizer state"});
+        }
+      }
+    }
   }
 }
 
@@ -342,6 +492,7 @@ void DataParallel::State::follow_observed_order() {
   communicator_.broadcast(view(order), 0, {.name = "order of gradients"});
   const std::vector<std::size_t> agreed(order.begin(), order.end());
   if (agreed == reversed(dense_.size())) return;
+  sync_optimizer();  // slices are about to change hands
   arena_->lay_out(agreed);
   make_buckets(agreed);
   communicator_.barrier({.name = "new layout"});

@@ -31,14 +31,14 @@ class DataParallel::State {
   torch::Tensor step(const std::function<torch::Tensor()>& closure);
   double clip_grad_norm(double max_norm);
   void sync_buffers();
+  void sync_optimizer();
   void check_replicas();
 
   int no_sync = 0;  // depth of nested guards
   std::int64_t steps = 0;
-  Duration update_time{};
   Communicator user;  // what communicator() gives
 
-  const Exchange& exchange() const { return *exchange_; }
+  ParallelTimes times() const;
   std::size_t buckets() const { return buckets_.size(); }
 
  private:
@@ -64,16 +64,29 @@ class DataParallel::State {
   void on_gradient(std::size_t index);
   void on_sparse_gradient(std::size_t index);
   void check_finite(const TensorView& gradient, const std::string& name);
+  [[noreturn]] void refuse_values(const std::string& name, int rank);
+  void report_bad_value();
   [[noreturn]] void refuse_second_backward(std::size_t index) const;
   void submit_complete();
+  void settle();
   void settle_unused();
   void agree_on_use();
   void adopt_parameters();
   void update();
+  void update_all();
+  void update_own_share();
+  void check_drift(std::size_t index, std::int64_t first, std::int64_t last);
+  void update_elements(std::size_t index, std::int64_t first, std::int64_t last, bool publish);
+  struct Piece {  // of a parameter, in elements
+    std::size_t index;
+    std::int64_t first;
+    std::int64_t last;
+  };
+  std::vector<Piece> pieces_of(const BucketState& bucket, const Slice& slice) const;
+  void record_update(TimePoint start, Duration waited_before);
   void run_stock_optimizer();
   void begin_round();
   void follow_observed_order();
-  bool is_used(std::size_t index) const { return used_somewhere_[index]; }
 
   // Constant after construction.
   Endpoint& endpoint_;
@@ -100,6 +113,10 @@ class DataParallel::State {
   std::vector<bool> used_somewhere_;   // the same, after finish()
   std::vector<std::size_t> observed_;  // order in which hooks fired in the first step
   bool order_is_observed_ = false;
+  bool state_is_shared_ = false;  // each rank has its own part of the optimizer's state up to date
+  Duration flag_time_{};
+  Duration update_time_{};
+  Duration waited_at_start_{};
   bool check_soon_ = false;  // a parameter had left the arena: who knows whether on all ranks alike
   bool check_now_ = false;   // some rank's check_soon_, agreed upon
 };

@@ -23,6 +23,7 @@ struct Training {
   std::string plan = "";
   std::size_t bucket_bytes = 0;
   bool fuse = true;
+  bool share = false;
   torch::ScalarType type = torch::kFloat;
   MakeOptimizer optimizer = sgd();
   std::function<void(int, const RankBody&)> run = run_shm_ranks;
@@ -36,7 +37,10 @@ std::vector<Parameters> train(const Training& training) {
     SmallNet net = make_net(1 + static_cast<std::uint64_t>(endpoint.rank()), training.type);  // rank 0's must win
     auto optimizer = training.optimizer(net->parameters());
     DataParallel parallel(endpoint, Group::world(training.ranks), *net, *optimizer, training.plan,
-                          {.bucket_bytes = training.bucket_bytes, .check_every = 2, .fuse = training.fuse});
+                          {.bucket_bytes = training.bucket_bytes,
+                           .check_every = 2,
+                           .fuse = training.fuse,
+                           .share_update = training.share});
     for (int step = 0; step < kSteps; ++step) {
       optimizer->zero_grad();
       loss_of(net, inputs(endpoint.rank(), step, training.type)).backward();
@@ -70,10 +74,12 @@ Parameters reference(const Training& training) {
 TEST(DataParallel, BitsAreThoseOfOneProcessThatAddsTheSharesInRankOrder) {
   for (const int ranks : {1, 2, 4}) {
     for (const bool fuse : {false, true}) {
-      const Training training{.ranks = ranks, .fuse = fuse};
-      const Parameters expected = reference(training);
-      for (const Parameters& found : train(training))
-        EXPECT_TRUE(same_bits(found, expected)) << ranks << " ranks, " << fuse;
+      for (const bool share : {false, true}) {
+        const Training training{.ranks = ranks, .fuse = fuse, .share = share};
+        const Parameters expected = reference(training);
+        for (const Parameters& found : train(training))
+          EXPECT_TRUE(same_bits(found, expected)) << ranks << " ranks, " << fuse << share;
+      }
     }
   }
 }
@@ -144,6 +150,8 @@ TEST(DataParallel, EveryOptimizerWorksThroughStep) {
     const auto stock = train({.fuse = false, .optimizer = optimizer.make});
     EXPECT_TRUE(same_bits(stock[1], expected)) << optimizer.name;
     const auto fused = train({.optimizer = optimizer.make});
+    const auto shared = train({.bucket_bytes = 700, .share = true, .optimizer = optimizer.make});
+    EXPECT_TRUE(same_bits(fused[0], shared[1])) << optimizer.name;
     EXPECT_TRUE(same_bits(fused[0], fused[1])) << optimizer.name;
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_TRUE(torch::allclose(fused[0][i], expected[i], 1e-5, 1e-7)) << optimizer.name << " parameter " << i;
@@ -230,6 +238,39 @@ TEST(DataParallel, AClosureWorksWithAFusedOptimizerToo) {
   });
   EXPECT_TRUE(same_bits(results[0], results[1]));
   EXPECT_TRUE(same_bits(results[0], train({}).front()));
+}
+
+// Shared updates, then one for which all ranks need all of the state (because of the clipping), then shared ones again.
+TEST(DataParallel, SharedAndWholeUpdatesCanFollowEachOther) {
+  for (const NamedOptimizer& optimizer : all_optimizers()) {
+    std::vector<Parameters> results;
+    std::vector<Parameters> later;  // after a stock step on the state that was gathered
+    for (const bool share : {false, true}) {
+      run_shm_ranks(3, [&](Endpoint& endpoint) {
+        SmallNet net = make_net();
+        auto own = optimizer.make(net->parameters());
+        {
+          DataParallel parallel(endpoint, Group::world(3), *net, *own, "",
+                                {.bucket_bytes = 600, .check_every = 1, .share_update = share});
+          for (int step = 0; step < 6; ++step) {
+            own->zero_grad();
+            loss_of(net, inputs(endpoint.rank(), step)).backward();
+            if (step == 3) parallel.clip_grad_norm(1e-3);
+            parallel.step();
+          }
+          parallel.sync_optimizer();
+        }
+        if (endpoint.rank() != 2) return;
+        results.push_back(copies(net->parameters()));
+        own->zero_grad();
+        loss_of(net, inputs(0, 9)).backward();
+        own->step();
+        later.push_back(copies(net->parameters()));
+      });
+    }
+    EXPECT_TRUE(same_bits(results[0], results[1])) << optimizer.name;
+    EXPECT_TRUE(same_bits(later[0], later[1])) << optimizer.name;
+  }
 }
 
 TEST(DataParallel, TheOptimizersStateIsRankZeros) {

@@ -1,26 +1,12 @@
 #include "paceline/torch/fused_optimizer.hpp"
 
-#include <ATen/Parallel.h>
 #include <c10/util/string_utils.h>
 
 #include <cmath>
 #include <typeinfo>
 
-#include "paceline/torch/fused_kernels.hpp"
-
 namespace paceline {
 namespace {
-
-constexpr std::int64_t kGrain = 1 << 16;  // elements per thread, below which threads cost more than they bring
-
-// Calls work(T{}, first, count) for the parameter's type, in parallel if the program has more than one thread.
-template <class Work>
-void for_elements(const TensorView& view, const Work& work) {
-  at::parallel_for(0, view.count, kGrain, [&](std::int64_t first, std::int64_t last) {
-    const auto count = static_cast<std::size_t>(last - first);
-    view.dtype == DType::f32 ? work(float{}, first, count) : work(double{}, first, count);
-  });
-}
 
 std::string key_of(const torch::Tensor& tensor) { return c10::guts::to_string(tensor.unsafeGetTensorImpl()); }
 
@@ -50,14 +36,16 @@ std::unique_ptr<FusedOptimizer> FusedOptimizer::of(torch::optim::Optimizer& opti
   FusedOptimizer* self = fused.get();
   // Exactly these classes: a derived one may do more.
   if (typeid(optimizer) == typeid(SGD)) {
-    self->update_ = [self](OptimizerOptions& o, std::size_t i) { self->update_sgd(static_cast<SGDOptions&>(o), i); };
+    self->prepare_ = [self](OptimizerOptions& o, std::size_t i) {
+      return self->prepare_sgd(static_cast<SGDOptions&>(o), i);
+    };
   } else if (typeid(optimizer) == typeid(Adam) && !has_amsgrad<AdamOptions>(optimizer)) {
-    self->update_ = [self](OptimizerOptions& o, std::size_t i) {
-      self->update_adam<AdamOptions, AdamParamState>(static_cast<AdamOptions&>(o), i, false);
+    self->prepare_ = [self](OptimizerOptions& o, std::size_t i) {
+      return self->prepare_adam<AdamOptions, AdamParamState>(static_cast<AdamOptions&>(o), i, false);
     };
   } else if (typeid(optimizer) == typeid(AdamW) && !has_amsgrad<AdamWOptions>(optimizer)) {
-    self->update_ = [self](OptimizerOptions& o, std::size_t i) {
-      self->update_adam<AdamWOptions, AdamWParamState>(static_cast<AdamWOptions&>(o), i, true);
+    self->prepare_ = [self](OptimizerOptions& o, std::size_t i) {
+      return self->prepare_adam<AdamWOptions, AdamWParamState>(static_cast<AdamWOptions&>(o), i, true);
     };
   } else {
     return nullptr;
@@ -76,51 +64,82 @@ std::unique_ptr<FusedOptimizer> FusedOptimizer::of(torch::optim::Optimizer& opti
   return fused;
 }
 
-void FusedOptimizer::step(const std::vector<bool>& used) {
+void FusedOptimizer::begin_step(const std::vector<bool>& used) {
   const torch::NoGradGuard no_grad;
+  prepared_.resize(arena_.size());
   for (auto& group : optimizer_.param_groups()) {
     for (const torch::Tensor& parameter : group.params()) {
       const auto found = index_of_.find(parameter.unsafeGetTensorImpl());
-      if (found != index_of_.end() && used[found->second]) update_(group.options(), found->second);
+      if (found == index_of_.end() || !used[found->second]) continue;
+      prepared_[found->second] = prepare_(group.options(), found->second);
     }
   }
 }
 
+void FusedOptimizer::update(std::size_t index, std::int64_t first, std::int64_t count) const {
+  const Prepared& prepared = prepared_[index];
+  const TensorView parameter = arena_.parameter_view(index);
+  const void* gradient = arena_.gradient_view(index).data;
+  const auto n = static_cast<std::size_t>(count);
+  const auto run = [&]<class T>(T) {
+    const auto at = [&](void* base) { return base == nullptr ? nullptr : static_cast<T*>(base) + first; };
+    T* own = static_cast<T*>(parameter.data) + first;
+    const T* theirs = static_cast<const T*>(gradient) + first;
+    if (const auto* sgd = std::get_if<SgdStep>(&prepared.step)) {
+      sgd_step(*sgd, own, theirs, at(prepared.state[0]), n);
+    } else {
+      adam_step(std::get<AdamStep>(prepared.step), own, theirs, at(prepared.state[0]), at(prepared.state[1]), n);
+    }
+  };
+  parameter.dtype == DType::f32 ? run(float{}) : run(double{});
+}
+
+bool FusedOptimizer::stateless() const {
+  if (typeid(optimizer_) != typeid(torch::optim::SGD)) return false;
+  for (auto& group : optimizer_.param_groups()) {
+    if (static_cast<torch::optim::SGDOptions&>(group.options()).momentum() != 0) return false;
+  }
+  return true;
+}
+
+std::vector<torch::Tensor> FusedOptimizer::state_of(std::size_t index) const {
+  using namespace torch::optim;
+  const auto found = optimizer_.state().find(key_of(arena_.parameter(index)));
+  if (found == optimizer_.state().end()) return {};
+  OptimizerParamState* state = found->second.get();
+  if (auto* sgd = dynamic_cast<SGDParamState*>(state)) return {sgd->momentum_buffer()};
+  if (auto* adam = dynamic_cast<AdamParamState*>(state)) return {adam->exp_avg(), adam->exp_avg_sq()};
+  if (auto* adamw = dynamic_cast<AdamWParamState*>(state)) return {adamw->exp_avg(), adamw->exp_avg_sq()};
+  return {};
+}
+
 template <class State>
-State& FusedOptimizer::state_of(std::size_t index, bool& fresh) {
+State& FusedOptimizer::own_state(std::size_t index, bool& fresh) {
   auto& entry = optimizer_.state()[key_of(arena_.parameter(index))];
   fresh = entry == nullptr;
   if (fresh) entry = std::make_unique<State>();
   return static_cast<State&>(*entry);
 }
 
-void FusedOptimizer::update_sgd(const torch::optim::SGDOptions& options, std::size_t index) {
+FusedOptimizer::Prepared FusedOptimizer::prepare_sgd(const torch::optim::SGDOptions& options, std::size_t index) {
   SgdStep step{.lr = options.lr(),
                .momentum = options.momentum(),
                .dampening = options.dampening(),
                .weight_decay = options.weight_decay(),
                .nesterov = options.nesterov()};
+  if (options.momentum() == 0) return {.step = step};
   const torch::Tensor& parameter = arena_.parameter(index);
-  void* buffer = nullptr;
-  if (options.momentum() != 0) {
-    auto& state = state_of<torch::optim::SGDParamState>(index, step.first);
-    step.first = step.first || !state.momentum_buffer().defined();
-    state.momentum_buffer(step.first ? torch::empty_like(parameter) : dense_like(state.momentum_buffer(), parameter));
-    buffer = state.momentum_buffer().data_ptr();
-  }
-  const TensorView values = arena_.parameter_view(index);
-  const void* gradient = arena_.gradient_view(index).data;
-  for_elements(values, [&]<class T>(T, std::int64_t first, std::size_t count) {
-    T* own = buffer == nullptr ? nullptr : static_cast<T*>(buffer) + first;
-    sgd_step(step, static_cast<T*>(values.data) + first, static_cast<const T*>(gradient) + first, own, count);
-  });
+  auto& state = own_state<torch::optim::SGDParamState>(index, step.first);
+  step.first = step.first || !state.momentum_buffer().defined();
+  state.momentum_buffer(step.first ? torch::zeros_like(parameter) : dense_like(state.momentum_buffer(), parameter));
+  return {.step = step, .state = {state.momentum_buffer().data_ptr(), nullptr}};
 }
 
 template <class Options, class State>
-void FusedOptimizer::update_adam(const Options& options, std::size_t index, bool decoupled) {
+FusedOptimizer::Prepared FusedOptimizer::prepare_adam(const Options& options, std::size_t index, bool decoupled) {
   const torch::Tensor& parameter = arena_.parameter(index);
   bool fresh = false;
-  State& state = state_of<State>(index, fresh);
+  State& state = own_state<State>(index, fresh);
   if (fresh) {
     state.step(0);
     state.exp_avg(torch::zeros_like(parameter));
@@ -138,14 +157,7 @@ void FusedOptimizer::update_adam(const Options& options, std::size_t index, bool
                       .shrink = decoupled ? 1 - options.lr() * options.weight_decay() : 1,
                       .step_size = options.lr() / (1 - std::pow(beta1, t)),
                       .root_correction = std::sqrt(1 - std::pow(beta2, t))};
-  const TensorView values = arena_.parameter_view(index);
-  const void* gradient = arena_.gradient_view(index).data;
-  void* mean = state.exp_avg().data_ptr();
-  void* square = state.exp_avg_sq().data_ptr();
-  for_elements(values, [&]<class T>(T, std::int64_t first, std::size_t count) {
-    adam_step(step, static_cast<T*>(values.data) + first, static_cast<const T*>(gradient) + first,
-              static_cast<T*>(mean) + first, static_cast<T*>(square) + first, count);
-  });
+  return {.step = step, .state = {state.exp_avg().data_ptr(), state.exp_avg_sq().data_ptr()}};
 }
 
 }  // namespace paceline

@@ -8,8 +8,10 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
+#include "paceline/torch/fused_kernels.hpp"
 #include "paceline/torch/parameter_arena.hpp"
 
 namespace paceline {
@@ -20,22 +22,35 @@ class FusedOptimizer {
   // outside the arena.
   static std::unique_ptr<FusedOptimizer> of(torch::optim::Optimizer& optimizer, const ParameterArena& arena);
 
-  // Updates the parameters for which used[index in the arena] is true.
-  void step(const std::vector<bool>& used);
+  // A step in two parts, so that callers can cut it up: first, for all parameters with used[index in the arena], the
+  // state is made and counted up; then `update` changes ranges of elements, each once, on any thread.
+  void begin_step(const std::vector<bool>& used);
+  void update(std::size_t index, std::int64_t first, std::int64_t count) const;
+
+  // Plain SGD: nothing to remember from step to step.
+  bool stateless() const;
+  // The state's tensors of a parameter, as long as it; laid out like it. None before its first step.
+  std::vector<torch::Tensor> state_of(std::size_t index) const;
 
  private:
-  using Update = std::function<void(torch::optim::OptimizerOptions&, std::size_t index)>;
+  // What update needs of a parameter; for the step at hand.
+  struct Prepared {
+    std::variant<SgdStep, AdamStep> step;
+    void* state[2] = {nullptr, nullptr};
+  };
+  using Prepare = std::function<Prepared(torch::optim::OptimizerOptions&, std::size_t index)>;
   FusedOptimizer(torch::optim::Optimizer& optimizer, const ParameterArena& arena);
-  void update_sgd(const torch::optim::SGDOptions& options, std::size_t index);
+  Prepared prepare_sgd(const torch::optim::SGDOptions& options, std::size_t index);
   template <class Options, class State>
-  void update_adam(const Options& options, std::size_t index, bool decoupled);
+  Prepared prepare_adam(const Options& options, std::size_t index, bool decoupled);
   template <class State>
-  State& state_of(std::size_t index, bool& fresh);
+  State& own_state(std::size_t index, bool& fresh);
 
   torch::optim::Optimizer& optimizer_;
   const ParameterArena& arena_;
   std::unordered_map<const void*, std::size_t> index_of_;  // by TensorImpl
-  Update update_;
+  Prepare prepare_;
+  std::vector<Prepared> prepared_;  // by index in the arena
 };
 
 }  // namespace paceline

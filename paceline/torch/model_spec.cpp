@@ -66,4 +66,12 @@ ModelSpec parse_model(const std::string& text) {
   refuse(text, "there is none of that name");
 }
 
+// Two poolings halve a side each, and lenet's second convolution takes four pixels in between.
+void require_fit(const ModelSpec& spec, const Shape& images) {
+  const int least = spec.kind == ModelSpec::Kind::lenet ? 12 : spec.kind == ModelSpec::Kind::cnn ? 4 : 1;
+  if (images.height >= least && images.width >= least) return;
+  throw Error(Code::invalid, fmt::format("{} needs images of at least {}x{}; these are {}x{}", spec.text(), least,
+                                         least, images.height, images.width));
+}
+
 }  // namespace paceline

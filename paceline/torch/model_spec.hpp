@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "paceline/data/dataset.hpp"
+
 namespace paceline {
 
 struct ModelSpec {
@@ -17,6 +19,9 @@ struct ModelSpec {
 
 // softmax, mlp, mlp:256,128 or mlp:2048x3 (three layers of 2048), lenet, cnn. Throws Error{invalid} that lists them.
 ModelSpec parse_model(const std::string& text);
+
+// Error{invalid} when the images are too small for the model's layers.
+void require_fit(const ModelSpec& spec, const Shape& images);
 
 // One line.
 std::string model_help();

@@ -1,12 +1,9 @@
 #include "paceline/torch/models.hpp"
 
-#include <fmt/format.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
-
-#include "paceline/core/error.hpp"
 
 namespace paceline {
 namespace {
@@ -30,12 +27,6 @@ void add_linear(Sequential& net, std::int64_t inputs, const std::vector<int>& wi
   net->push_back(Linear(inputs, classes));
 }
 
-void require_side(const char* model, const Shape& shape, int least) {
-  if (shape.height >= least && shape.width >= least) return;
-  throw Error(Code::invalid, fmt::format("{} needs images of at least {}x{}; these are {}x{}", model, least, least,
-                                         shape.height, shape.width));
-}
-
 void add_convolution(Sequential& net, int in, int out, int kernel, int padding) {
   net->push_back(Conv2d(Conv2dOptions(in, out, kernel).padding(padding)));
   net->push_back(ReLU());
@@ -43,7 +34,6 @@ void add_convolution(Sequential& net, int in, int out, int kernel, int padding) 
 }
 
 Sequential make_lenet(const Shape& shape, int classes) {
-  require_side("lenet", shape, 12);
   Sequential net;
   add_convolution(net, shape.channels, 6, 5, 2);  // LeNet-5 took 32x32; padding gives smaller images the same border
   add_convolution(net, 6, 16, 5, 0);
@@ -53,7 +43,6 @@ Sequential make_lenet(const Shape& shape, int classes) {
 }
 
 Sequential make_cnn(const Shape& shape, int classes) {
-  require_side("cnn", shape, 4);
   Sequential net;
   add_convolution(net, shape.channels, 32, 3, 1);
   add_convolution(net, 32, 64, 3, 1);
@@ -64,6 +53,7 @@ Sequential make_cnn(const Shape& shape, int classes) {
 }  // namespace
 
 Sequential make_model(const ModelSpec& spec, const Shape& shape, int classes) {
+  require_fit(spec, shape);
   switch (spec.kind) {
     case ModelSpec::Kind::lenet: return make_lenet(shape, classes);
     case ModelSpec::Kind::cnn: return make_cnn(shape, classes);

@@ -38,11 +38,16 @@ inline torch::Tensor loss_of(SmallNet& net, const torch::Tensor& x) {
 }
 
 // A net of its own per call: the same for the same seed. Seeding is global, so ranks as threads take turns.
-inline SmallNet make_net(std::uint64_t seed = 1, torch::ScalarType type = torch::kFloat) {
+template <class Net, class... Arguments>
+Net make_seeded(std::uint64_t seed, Arguments... arguments) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   torch::manual_seed(seed);
-  SmallNet net;
+  return Net(arguments...);
+}
+
+inline SmallNet make_net(std::uint64_t seed = 1, torch::ScalarType type = torch::kFloat) {
+  SmallNet net = make_seeded<SmallNet>(seed);
   net->to(type);
   return net;
 }

@@ -30,6 +30,8 @@ class RunJournal {
   }
   void add_point(const StepPoint& point);
   void end_epoch(const EpochMetrics& metrics);
+  // Also of an earlier run that this one goes on with; nullptr: none yet, or not rank 0.
+  const EpochMetrics* last_epoch() const { return epochs_.empty() ? nullptr : &epochs_.back(); }
   // A remark for a person: a refused checkpoint, say.
   void remark(const std::string& sentence);
   // The last line, and the report. `traces` of all ranks, or of this one if the others are gone.

@@ -36,6 +36,10 @@ void require_known(const char* what, const std::string& word, const std::vector<
   throw Error(Code::invalid, fmt::format("there is no {} '{}'; there are {}", what, word, fmt::join(words, ", ")));
 }
 
+void require_finite(const char* option, double value) {
+  if (!std::isfinite(value)) throw Error(Code::invalid, fmt::format("{} takes a number, not {}", option, value));
+}
+
 // As many as the steps need; or, of small sets, more passes than of large ones.
 int default_epochs(const TrainConfig& config, std::size_t samples) {
   constexpr double kSteps = 400;
@@ -85,7 +89,10 @@ double parse_share(const std::string& text) {
 }
 
 void resolve(TrainConfig& config, const DataSplit& data) {
-  parse_model(config.model);
+  require_fit(parse_model(config.model), data.train.shape());
+  require_finite("--lr", config.lr);
+  require_finite("--weight-decay", config.weight_decay);
+  require_finite("--clip", config.clip);
   require_known("optimizer", config.optimizer, optimizer_names());
   require_known("schedule", config.schedule, schedule_names());
   std::size_t samples = data.train.size();
@@ -93,6 +100,24 @@ void resolve(TrainConfig& config, const DataSplit& data) {
   Sampler({.samples = samples, .batch = config.batch, .workers = config.workers, .seed = config.seed});  // throws
   if (config.lr == 0) config.lr = default_rates().at(config.optimizer);
   if (config.epochs == 0) config.epochs = default_epochs(config, samples);
+}
+
+nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerprint) {
+  return {{"model", config.model},
+          {"optimizer", config.optimizer},
+          {"data_fingerprint", data_fingerprint},
+          {"valid", config.valid},
+          {"seed", config.seed}};
+}
+
+void require_same_run(const std::string& path, const nlohmann::json& state, const nlohmann::json& identity) {
+  for (const auto& [key, mine] : identity.items()) {
+    if (!state.is_object() || !state.contains(key))
+      throw Error(Code::invalid, fmt::format("{} lacks what a resumed run needs: its {}", path, key));
+    if (state.at(key) == mine) continue;
+    throw Error(Code::invalid, fmt::format("{} was trained with {} {}, not {}; give the same or another --out", path,
+                                           key, state.at(key).dump(), mine.dump()));
+  }
 }
 
 nlohmann::ordered_json to_json(const TrainConfig& c) {

@@ -59,6 +59,11 @@ TrainConfig train_config_from(const nlohmann::json& json);  // Error{invalid}
 // Fills in what was left open and refuses what cannot be done with this data: Error{invalid}.
 void resolve(TrainConfig& config, const DataSplit& data);
 
+// What must be the same when a run goes on from a checkpoint; a part of the checkpoint's state.
+nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerprint);
+// Error{invalid} naming the checkpoint and what differs.
+void require_same_run(const std::string& path, const nlohmann::json& state, const nlohmann::json& identity);
+
 // For help and errors.
 std::vector<std::string> optimizer_names();
 std::vector<std::string> schedule_names();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "paceline/core/error.hpp"
 #include "paceline/data/open.hpp"
 #include "paceline/torch/model_spec.hpp"
@@ -67,6 +69,18 @@ TEST(TrainConfig, ResolveFillsInWhatWasLeftOpen) {
   EXPECT_EQ(by_steps.epochs, 3);  // 12 steps each
 }
 
+TEST(TrainConfig, OnlyTheSameRunGoesOn) {
+  const TrainConfig config{.model = "mlp:8", .data = "digits"};
+  nlohmann::json state = identity_of(config, 5);
+  state["step"] = 7;
+  EXPECT_EQ(complaint([&] { require_same_run("a.ckpt", state, identity_of(config, 5)); }), "");
+  EXPECT_NE(complaint([&] { require_same_run("a.ckpt", state, identity_of(config, 6)); }), "");
+  EXPECT_EQ(complaint([&] { require_same_run("a.ckpt", state, identity_of({.model = "cnn"}, 5)); }),
+            "a.ckpt was trained with model \"mlp:8\", not \"cnn\"; give the same or another --out");
+  state.erase("seed");
+  EXPECT_NE(complaint([&] { require_same_run("a.ckpt", state, identity_of(config, 5)); }), "");
+}
+
 TEST(TrainConfig, ResolveRefusesWhatCannotBeDone) {
   const DataSplit digits = open_data("digits");
   const auto refused = [&](TrainConfig config) { return complaint([&] { resolve(config, digits); }) != ""; };
@@ -75,6 +89,10 @@ TEST(TrainConfig, ResolveRefusesWhatCannotBeDone) {
   EXPECT_TRUE(refused({.batch = 100'000}));
   EXPECT_TRUE(refused({.optimizer = "lion"}));
   EXPECT_TRUE(refused({.schedule = "linear"}));
+  EXPECT_TRUE(refused({.model = "lenet"}));  // digits are 8x8
+  EXPECT_TRUE(refused({.lr = NAN}));
+  EXPECT_TRUE(refused({.weight_decay = NAN}));
+  EXPECT_TRUE(refused({.clip = INFINITY}));
   EXPECT_FALSE(refused({.valid = 0.1}));
 }
 

@@ -1,10 +1,13 @@
 #include "paceline/torch/trainer.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "paceline/data/open.hpp"
 #include "paceline/data/split.hpp"
@@ -58,6 +61,12 @@ void set_lr(torch::optim::Optimizer& optimizer, double lr) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
 }
 
+// Debian lets LibTorch run on the reference BLAS, which works and takes many times as long.
+bool blas_is_slow() {
+  return dlsym(RTLD_DEFAULT, "openblas_get_config") == nullptr && dlsym(RTLD_DEFAULT, "mkl_get_version") == nullptr &&
+         dlsym(RTLD_DEFAULT, "bli_info_get_version_str") == nullptr;
+}
+
 std::vector<RankTrace> gather_traces(Communicator& communicator, const std::string& host, const Trace& trace) {
   const std::vector<TraceEvent> own = trace.events();
   std::string bytes(own.size() * sizeof(TraceEvent), '\0');
@@ -92,12 +101,12 @@ Trainer::Trainer(Job& job, const TrainConfig& config)
     valid_ = std::move(held_out);
   }
   make_model();
-  if (config_.resume && job_.rank() == 0) {
-    if (const auto checkpoint = newest_checkpoint()) restore(*checkpoint);
-  }
-  parallel_ = std::make_unique<DataParallel>(
-      job_, *model_, *optimizer_, config_.plan.text(),
-      DataParallelOptions{.bucket_bytes = config_.bucket_bytes, .check_every = config_.check_every, .trace = &trace_});
+  if (config_.resume && job_.rank() == 0) restore(newest_checkpoint());
+  parallel_ = std::make_unique<DataParallel>(job_, *model_, *optimizer_, config_.plan.text(),
+                                             DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
+                                                                 .check_every = config_.check_every,
+                                                                 .share_update = true,
+                                                                 .trace = &trace_});
   share_position();
   journal_ = std::make_unique<RunJournal>(config_, job_.rank() == 0, config_.resume ? at_.step : -1);
   loader_ = std::make_unique<Loader>(
@@ -136,41 +145,37 @@ void Trainer::introduce() {
                   job_.size() == 1 ? "" : "s", config_.batch, config_.optimizer, config_.lr, config_.plan.text());
   if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
   journal_->introduce(line);
+  if (blas_is_slow())
+    journal_->remark("LibTorch runs on a slow BLAS here; installing libopenblas0-pthread makes it many times quicker");
 }
 
 // ---- checkpoints
 
-std::optional<Checkpoint> Trainer::newest_checkpoint() {
-  return checkpoints_.load_latest([](const std::string& sentence) { fmt::print(stderr, "paceline: {}\n", sentence); });
+Checkpoint Trainer::newest_checkpoint() {
+  auto newest =
+      checkpoints_.load_latest([](const std::string& sentence) { fmt::print(stderr, "paceline: {}\n", sentence); });
+  if (newest) return std::move(*newest);
+  throw Error(Code::invalid, fmt::format("there is no good checkpoint in {}/checkpoint to resume from", config_.out));
 }
 
 nlohmann::json Trainer::state() const {
   const LearningRate::State& rate = rate_->state();
-  return {{"model", config_.model},
-          {"optimizer", config_.optimizer},
-          {"data_fingerprint", data_.fingerprint},
-          {"valid", config_.valid},
-          {"seed", config_.seed},
-          {"workers", job_.size()},
-          {"epoch", at_.epoch},
-          {"consumed", at_.consumed},
-          {"step", at_.step},
-          {"seconds", at_.seconds},
-          {"tally", {at_.tally.loss, at_.tally.correct, at_.tally.examples}},
-          {"bytes_sent", at_.bytes_before},
-          {"rate", {rate.factor, rate.best, static_cast<double>(rate.worse)}}};
+  nlohmann::json state = identity_of(config_, data_.fingerprint);
+  state.update({{"workers", job_.size()},
+                {"epoch", at_.epoch},
+                {"consumed", at_.consumed},
+                {"step", at_.step},
+                {"seconds", at_.seconds},
+                {"tally", {at_.tally.loss, at_.tally.correct, at_.tally.examples}},
+                {"bytes_sent", at_.bytes_before},
+                {"rate", {rate.factor, rate.best, static_cast<double>(rate.worse)}}});
+  return state;
 }
 
 // On rank 0; DataParallel brings model and optimizer to the others, share_position the rest.
 void Trainer::restore(const Checkpoint& checkpoint) try {
   const nlohmann::json& s = checkpoint.state;
-  const auto require_same = [&](const char* key, const nlohmann::json& mine) {
-    if (s.at(key) == mine) return;
-    throw Error(Code::invalid, fmt::format("{} was trained with {} {}, not {}; give the same or another --out",
-                                           checkpoint.path, key, s.at(key).dump(), mine.dump()));
-  };
-  const nlohmann::json mine = state();
-  for (const char* key : {"model", "optimizer", "data_fingerprint", "valid", "seed"}) require_same(key, mine.at(key));
+  require_same_run(checkpoint.path, s, identity_of(config_, data_.fingerprint));
   load_training(checkpoint, *model_, *optimizer_);
   s.at("epoch").get_to(at_.epoch);
   s.at("consumed").get_to(at_.consumed);
@@ -181,7 +186,6 @@ void Trainer::restore(const Checkpoint& checkpoint) try {
   at_.tally = {tally[0], tally[1], tally[2]};
   const auto rate = s.at("rate").get<std::array<double, 3>>();
   rate_->restore({rate[0], rate[1], static_cast<int>(rate[2])});
-  saved_step_ = at_.step;
   // With another number of workers the streams of random numbers cannot be the same; they start anew.
   const auto generators = saved_generators(checkpoint);
   if (generators.size() == static_cast<std::size_t>(job_.size())) generators_ = generators;
@@ -205,6 +209,7 @@ void Trainer::share_position() {
   const auto rate = s.at("rate").get<std::array<double, 3>>();
   rate_->restore({rate[0], rate[1], static_cast<int>(rate[2])});
   parallel_->set_steps(at_.step);
+  if (config_.resume) saved_step_ = at_.step;  // on all ranks, for all of them save or none does
   generators_.resize(static_cast<std::size_t>(job_.size()));
   for (std::string& generator : generators_) broadcast(communicator, generator, 0, {.name = "generators"});
   const std::string& own = generators_[static_cast<std::size_t>(job_.rank())];
@@ -215,6 +220,7 @@ void Trainer::save_checkpoint() {
   if (saved_step_ == at_.step) return;
   const TimePoint start = now();
   parallel_->sync_buffers();
+  parallel_->sync_optimizer();
   const auto generators = allgather(parallel_->communicator(), generator_state(), {.name = "generators"});
   const std::uint64_t bytes = bytes_sent();
   if (job_.rank() == 0) {
@@ -241,6 +247,7 @@ void Trainer::run() {
 void Trainer::train_epoch() {
   loader_->begin_epoch(at_.epoch, at_.consumed);
   model_->train();
+  step_began_ = now();
   while (!stopping()) {
     const TimePoint start = now();
     const Batch* batch = loader_->next();
@@ -250,7 +257,11 @@ void Trainer::train_epoch() {
     train_step(*batch);
     if (config_.steps > 0 && at_.step >= config_.steps && !stopping()) stop_reason_ = "all steps done";
     const bool due = config_.checkpoint_every > 0 && at_.step % config_.checkpoint_every == 0;
-    if (due && !stopping()) save_checkpoint();
+    const bool epoch_over = at_.consumed >= data_.train.size();  // end_epoch saves it, once it has been told
+    if (due && !stopping() && !epoch_over) {
+      save_checkpoint();
+      step_began_ = now();  // saving is not training
+    }
   }
 }
 
@@ -271,7 +282,7 @@ void Trainer::train_step(const Batch& batch) {
   times_.in(Activity::update) += seconds(after.update - before.update);
   ++at_.step;
   at_.consumed = batch.consumed;
-  agree(tally, seconds(now() - start));
+  agree(tally);
 }
 
 // Gradients of the mean over all workers' examples: a worker's mean counts by its share of them. Of full batches that
@@ -289,13 +300,16 @@ Tally Trainer::forward_backward(const Batch& batch) {
 }
 
 // See Note [Steps and agreement].
-void Trainer::agree(Tally& tally, double step_seconds) {
+void Trainer::agree(Tally& tally) {
+  // From the end of the last agreement's own measurement to here: all that a step costs, agreement included.
+  const TimePoint end = now();
+  const Duration whole_step = end - std::exchange(step_began_, end);
   const auto values = agreement_.as<double>();
   std::fill(values.begin(), values.end(), 0.0);
   values[0] = tally.loss;
   values[1] = tally.correct;
   values[2] = tally.examples;
-  values[3] = step_seconds;
+  values[3] = seconds(whole_step);
   const std::size_t first_signal = 4;
   const std::size_t first_share = first_signal + StopSignals::kCount;
   if (const int signal = signals_.pending(); signal >= 0) values[first_signal + static_cast<std::size_t>(signal)] = 1;
@@ -449,6 +463,9 @@ void Trainer::finish() {
     if (at_.tally.examples > 0) {
       last_.loss = at_.tally.mean_loss();
       last_.train_accuracy = at_.tally.accuracy();
+    } else if (const EpochMetrics* earlier = journal_->last_epoch()) {  // resumed, with nothing left to do
+      last_.loss = earlier->loss;
+      last_.train_accuracy = earlier->train_accuracy;
     }
     if (last_.workers.empty()) last_.workers = gather_times();
     last_.wait_share = 0;

@@ -57,7 +57,7 @@ class Trainer {
 
   void make_model();
   void make_optimizer();
-  std::optional<Checkpoint> newest_checkpoint();
+  Checkpoint newest_checkpoint();
   void restore(const Checkpoint& checkpoint);
   nlohmann::json state() const;
   void share_position();
@@ -66,7 +66,7 @@ class Trainer {
   void train_epoch();
   void train_step(const Batch& batch);
   Tally forward_backward(const Batch& batch);
-  void agree(Tally& tally, double step_seconds);
+  void agree(Tally& tally);
   void tell_progress();
   void end_epoch();
   Tally evaluate(const Dataset& data);
@@ -99,6 +99,7 @@ class Trainer {
   WorkerTime times_;  // of this epoch
   Rate epoch_rate_;
   Rate run_rate_;
+  TimePoint step_began_{};
   std::int64_t steps_here_ = 0;  // in this process
   std::vector<float> wait_shares_;
   Tally point_;  // since the last point of the curves

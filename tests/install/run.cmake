@@ -16,3 +16,6 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/build -G ${GENERATO
     -DCMAKE_CXX_COMPILER=${COMPILER})
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/outside)
+if(EXISTS ${work}/build/outside_train)
+  run(${work}/prefix/bin/paceline run -n 2 ${work}/build/outside_train)
+endif()

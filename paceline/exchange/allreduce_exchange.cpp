@@ -1,0 +1,46 @@
+#include "paceline/exchange/allreduce_exchange.hpp"
+
+namespace paceline {
+
+void AllreduceExchange::submit(const Bucket& bucket, std::int64_t step) {
+  if (communicator_.size() == 1) return;  // the average over one rank is there already
+  const TimePoint start = now();
+  in_flight_.push_back({communicator_.start_allreduce(bucket.gradient, ReduceOp::average,
+                                                      {.name = bucket.name, .algorithm = algorithm_}),
+                        start, step, bucket});
+  communicator_.progress();
+  const Duration length = now() - start;
+  communicated_ += length;
+  record(in_flight_.back(), Activity::communicate, start, length);
+  retire_done();
+}
+
+void AllreduceExchange::progress() {
+  if (in_flight_.empty()) return;
+  const TimePoint start = now();
+  communicator_.progress();
+  communicated_ += now() - start;
+  retire_done();
+}
+
+void AllreduceExchange::finish() {
+  for (InFlight& flight : in_flight_) {
+    wait_for(flight);
+    record(flight, Activity::reduction, flight.start, now() - flight.start);
+  }
+  in_flight_.clear();
+}
+
+// Only from the front: a later bucket that is done already is found when those before it are.
+void AllreduceExchange::retire_done() {
+  std::size_t done = 0;
+  for (; done < in_flight_.size(); ++done) {
+    InFlight& flight = in_flight_[done];
+    if (!flight.handle.test()) break;
+    flight.handle.wait();  // throws if it failed
+    record(flight, Activity::reduction, flight.start, now() - flight.start);
+  }
+  in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<std::ptrdiff_t>(done));
+}
+
+}  // namespace paceline
