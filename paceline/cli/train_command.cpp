@@ -20,6 +20,7 @@
 #include "paceline/exchange/plan.hpp"
 #include "paceline/launch/cores.hpp"
 #include "paceline/launch/launcher.hpp"
+#include "paceline/launch/worker_environment.hpp"
 #include "paceline/record/atomic_file.hpp"
 #include "paceline/record/checkpoint_files.hpp"
 #include "paceline/torch/model_spec.hpp"
@@ -177,6 +178,10 @@ int start_workers(const TrainConfig& config) {
   RunOptions options;
   options.command = {worker_program(), config.out + "/config.json"};
   options.environment = own_environment();
+  // Large pages for large tensors: fewer misses of the TLB. The kernel gives them to those who ask; glibc asks if told
+  // to.
+  if (variable(options.environment, "GLIBC_TUNABLES").empty())
+    options.environment.push_back("GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
   options.workers = config.workers;
   options.threads = config.threads;
   options.inherit_output = true;
