@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <set>
@@ -27,13 +28,12 @@ int detach(int pipe) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  dup2(pipe, 3);
-  close_range(4, ~0U, 0);
   const int null = open("/dev/null", O_RDWR);
   for (int standard = 0; standard < 3; ++standard) dup2(null, standard);
-  close(null);
   // Hold no folder either, so that it can be unmounted; if that fails, nothing else is lost.
   [[maybe_unused]] const int moved = chdir("/");
+  dup2(pipe, 3);
+  close_range(4, ~0U, 0);  // with it the pipe whose end tells the launcher that all this is done
   return 3;
 }
 
@@ -60,10 +60,15 @@ void tell(int pipe, int message) {
 
 Guardian::Guardian(const std::string& job) {
   Pipe pipe;
+  Pipe ready;
   process_ = fork();
   if (process_ < 0) throw system_error("cannot start the guardian process", errno);
   if (process_ == 0) guard(detach(pipe.read_end.number()), job);
   pipe_ = std::move(pipe.write_end);
+  ready.write_end = Descriptor();
+  char nothing = 0;
+  while (read(ready.read_end.number(), &nothing, 1) < 0 && errno == EINTR) {
+  }
 }
 
 Guardian::~Guardian() {

@@ -251,7 +251,10 @@ void DataParallel::State::agree_on_use() {
     const Duration waited = communicator_.waited();
     const TensorView all{flags.data(), static_cast<std::int64_t>(progress_.size() + 1), DType::f32};
     communicator_.allreduce(all, ReduceOp::sum, {.name = "use of parameters"});
-    flag_time_ += endpoint_.clock().now() - start - (communicator_.waited() - waited);
+    const Duration idle = communicator_.waited() - waited;
+    flag_time_ += endpoint_.clock().now() - start - idle;
+    if (options_.trace != nullptr)
+      options_.trace->add({.start = start, .length = idle, .step = steps, .activity = Activity::wait});
   }
   for (std::size_t i = 0; i < progress_.size(); ++i) used_somewhere_[i] = flags[i] > 0;
   check_now_ = flags[progress_.size()] > 0;

@@ -11,6 +11,7 @@
 
 #include "paceline/data/open.hpp"
 #include "paceline/data/split.hpp"
+#include "paceline/record/figures.hpp"
 #include "paceline/torch/model_files.hpp"
 #include "paceline/torch/models.hpp"
 #include "paceline/torch/tensor_collectives.hpp"
@@ -139,10 +140,11 @@ std::int64_t Trainer::total_steps() const {
 void Trainer::introduce() {
   std::int64_t parameters = 0;
   for (const torch::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
-  std::string line =
-      fmt::format("{} ({:L} parameters) on {}: {:L} + {:L} examples; {} worker{} x batch {}, {} lr {}, {}",
-                  config_.model, parameters, config_.data, data_.train.size(), data_.test.size(), job_.size(),
-                  job_.size() == 1 ? "" : "s", config_.batch, config_.optimizer, config_.lr, config_.plan.text());
+  std::string line = fmt::format(
+      "{} ({} parameters) on {}: {} + {} examples; {} worker{} x batch {}, {} lr {}, {}", config_.model,
+      with_thousands(parameters), config_.data, with_thousands(static_cast<std::int64_t>(data_.train.size())),
+      with_thousands(static_cast<std::int64_t>(data_.test.size())), job_.size(), job_.size() == 1 ? "" : "s",
+      config_.batch, config_.optimizer, config_.lr, config_.plan.text());
   if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
   journal_->introduce(line);
   if (blas_is_slow())
