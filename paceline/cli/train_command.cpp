@@ -193,6 +193,8 @@ int start_workers(const TrainConfig& config) {
 }
 
 int train_with(TrainArguments& arguments) {
+  if (!variable(own_environment(), "PACELINE_RANK").empty())
+    throw Error(Code::invalid, "paceline train starts its own workers; it cannot itself be a worker of `paceline run`");
   worker_program();
   complete(arguments);
   return start_workers(arguments.config);

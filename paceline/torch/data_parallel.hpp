@@ -39,7 +39,8 @@ struct DataParallelOptions {
   bool check_finite = true;      // a NaN or Inf in a gradient is an Error that names it
   bool fuse = true;              // SGD, Adam and AdamW in one pass over memory; see FusedOptimizer
   // On one host, with a fused optimizer, step() has each rank update a part of the parameters and write it to all: less
-  // work for each. Then .grad is not the average after a step() without finish(), and an optimizer with state has only
+  // work for each. Then .grad is not the average after a step() without finish() (zero it before the next backward, as
+  // usual), and an optimizer with state has only
   // its part of that up to date. Plain SGD, which has none, is always shared; others if this is set, and then
   // sync_optimizer() must come before anything that reads the optimizer's state, torch::save for example.
   bool share_update = false;

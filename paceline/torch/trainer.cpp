@@ -179,6 +179,15 @@ void Trainer::restore(const Checkpoint& checkpoint) try {
   const nlohmann::json& s = checkpoint.state;
   require_same_run(checkpoint.path, s, identity_of(config_, data_.fingerprint));
   load_training(checkpoint, *model_, *optimizer_);
+  go_to(s);
+  // With another number of workers the streams of random numbers cannot be the same; they start anew.
+  const auto generators = saved_generators(checkpoint);
+  if (generators.size() == static_cast<std::size_t>(job_.size())) generators_ = generators;
+} catch (const nlohmann::json::exception& error) {
+  throw Error(Code::invalid, fmt::format("{} lacks what a resumed run needs: {}", checkpoint.path, error.what()));
+}
+
+void Trainer::go_to(const nlohmann::json& s) {
   s.at("epoch").get_to(at_.epoch);
   s.at("consumed").get_to(at_.consumed);
   s.at("step").get_to(at_.step);
@@ -188,11 +197,6 @@ void Trainer::restore(const Checkpoint& checkpoint) try {
   at_.tally = {tally[0], tally[1], tally[2]};
   const auto rate = s.at("rate").get<std::array<double, 3>>();
   rate_->restore({rate[0], rate[1], static_cast<int>(rate[2])});
-  // With another number of workers the streams of random numbers cannot be the same; they start anew.
-  const auto generators = saved_generators(checkpoint);
-  if (generators.size() == static_cast<std::size_t>(job_.size())) generators_ = generators;
-} catch (const nlohmann::json::exception& error) {
-  throw Error(Code::invalid, fmt::format("{} lacks what a resumed run needs: {}", checkpoint.path, error.what()));
 }
 
 // What rank 0 has restored, on all ranks.
@@ -200,16 +204,7 @@ void Trainer::share_position() {
   Communicator& communicator = parallel_->communicator();
   std::string text = job_.rank() == 0 ? state().dump() : std::string();
   broadcast(communicator, text, 0, {.name = "position"});
-  const nlohmann::json s = nlohmann::json::parse(text);
-  at_.epoch = s.at("epoch");
-  at_.consumed = s.at("consumed");
-  at_.step = s.at("step");
-  at_.seconds = s.at("seconds");
-  at_.bytes_before = s.at("bytes_sent");
-  const auto tally = s.at("tally").get<std::array<double, 3>>();
-  at_.tally = {tally[0], tally[1], tally[2]};
-  const auto rate = s.at("rate").get<std::array<double, 3>>();
-  rate_->restore({rate[0], rate[1], static_cast<int>(rate[2])});
+  go_to(nlohmann::json::parse(text));
   parallel_->set_steps(at_.step);
   if (config_.resume) saved_step_ = at_.step;  // on all ranks, for all of them save or none does
   generators_.resize(static_cast<std::size_t>(job_.size()));

@@ -56,10 +56,10 @@ class Trainer {
   };
 
   void make_model();
-  void make_optimizer();
   Checkpoint newest_checkpoint();
   void restore(const Checkpoint& checkpoint);
   nlohmann::json state() const;
+  void go_to(const nlohmann::json& state);
   void share_position();
   void introduce();
 
