@@ -346,10 +346,12 @@ void CommunicatorState::fail(Flight& flight, const Error& error) {
                 .reason = {}};
   bool clear = true;
   if (error.code() == Code::mismatch && error.rank() >= 0) clear = explain(notice);
-  if (error.code() == Code::cancelled && error.rank() != endpoint.rank()) {
-    read_notices();  // a peer gave up a message because its side of the group broke: its own notice says why
+  // A peer that gave up a message, or left, may have done so because its side of the group broke: its notice says why.
+  const bool given_up = error.code() == Code::cancelled && error.rank() != endpoint.rank();
+  if (given_up || error.code() == Code::peer_lost) {
+    read_notices();
     if (broken_) return;
-    clear = false;
+    clear = !given_up;
   }
   if (clear || !may_still_hear(flight)) break_with(notice);
 }

@@ -117,7 +117,7 @@ TEST(Exchange, WhoGivesUpIsNamedOnEveryRank) {
       exchange->submit({.index = 0, .name = "fc1.weight", .gradient = view(values.as<float>())}, 12);
       exchange->finish();
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::unsound);
+      EXPECT_EQ(error.code(), Code::unsound) << error.what();
       EXPECT_EQ(error.rank(), 1);
       const std::string text = error.what();
       if (text.find("rank 1") == 0 && text.ends_with(": step 12: NaN or Inf in the gradient of fc1.weight")) ++told;

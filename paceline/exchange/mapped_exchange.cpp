@@ -29,7 +29,9 @@ MappedExchange::MappedExchange(Communicator& communicator, ExchangeOptions optio
     : Exchange(communicator, options.trace),
       options_(std::move(options)),
       gradients_(map_ranges(options_.gradients)),
-      parameters_(map_ranges(options_.parameters)) {}
+      parameters_(map_ranges(options_.parameters)) {
+  communicator_.barrier({.name = "all have mapped"});  // before anybody can fail and release what others are mapping
+}
 
 std::vector<MappedExchange::Range> MappedExchange::map_ranges(const std::vector<TensorView>& ranges) {
   Endpoint& endpoint = communicator_.endpoint();
