@@ -18,6 +18,7 @@ struct Options {
   int ranks = 2;
   double seconds = 1;  // per point
   std::string algorithm = "default";
+  std::vector<std::string> hosts = {};  // NAMESPACE=ADDRESS of each rank; empty: all on loopback
 };
 
 // Exits with a sentence on nonsense, and after --help.
@@ -29,6 +30,8 @@ inline Options parse_options(int argc, char** argv) {
   app.add_option("--ranks", options.ranks, "Number of ranks")->check(CLI::Range(1, 64));
   app.add_option("--seconds", options.seconds, "Time budget per size")->check(CLI::Range(0.001, 600.0));
   app.add_option("--algorithm", options.algorithm, "What the contestant calls its algorithm");
+  app.add_option("--hosts", options.hosts, "Network NAMESPACE=ADDRESS of each rank, where it starts its ranks itself")
+      ->delimiter(',');
   try {
     app.parse(argc, argv);
     options.bytes = parse_sizes(bytes);

@@ -41,4 +41,5 @@ configure_package_config_file(cmake/paceline-config.cmake.in ${PROJECT_BINARY_DI
 # Before 1.0 a new minor version may change the API.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/paceline-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/paceline-config.cmake ${PROJECT_BINARY_DIR}/paceline-config-version.cmake
+              cmake/FindPMIx.cmake
         DESTINATION ${package_dir})

@@ -1,5 +1,5 @@
 """PyTorch's DistributedDataParallel over Gloo, one process per worker on loopback: what people use today to train with
-several processes on CPUs. Prints one JSON line.
+several processes on CPUs. Prints one JSON line. With --rank it is one worker of several hosts, which meet at --master.
 
 The loop is that of PyTorch's own tutorials; what it would lose by chance it does not lose here: batches lie ready in
 memory as normalised tensors, and nothing but the loss is read in a step.
@@ -35,7 +35,11 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--tuned", action="store_true", help="gradients live in the buckets and are not zeroed but dropped")
+    parser.add_argument("--rank", type=int, help="this one only; the others are started elsewhere")
+    parser.add_argument("--master", metavar="ADDRESS:PORT", help="where rank 0 is; GLOO_SOCKET_IFNAME says which device")
     arguments = parser.parse_args()
+    if (arguments.rank is None) != (arguments.master is None):
+        parser.error("--rank and --master belong together")
     if arguments.steps <= WARM_UP:
         parser.error(f"--steps must be above {WARM_UP}, which are not timed")
     return arguments
@@ -79,9 +83,9 @@ def train(model, batches, arguments):
     return time.perf_counter() - start
 
 
-def work(rank, arguments, folder):
+def work(rank, arguments, meeting):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=arguments.workers)
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=arguments.workers)
     batches = make_batches(arguments.batch, rank)
     model = make_model(arguments.model)
     parallel = DistributedDataParallel(model, gradient_as_bucket_view=arguments.tuned)
@@ -99,8 +103,10 @@ def work(rank, arguments, folder):
 def main():
     arguments = parse_arguments()
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    if arguments.rank is not None:
+        return work(arguments.rank, arguments, f"tcp://{arguments.master}")
     with tempfile.TemporaryDirectory(prefix="bench_ddp.") as folder:
-        multiprocessing.spawn(work, args=(arguments, folder), nprocs=arguments.workers)
+        multiprocessing.spawn(work, args=(arguments, f"file://{folder}/store"), nprocs=arguments.workers)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ int start_workers(const BenchArguments& arguments) {
                          "--seconds",
                          fmt::format("{}", arguments.options.seconds),
                          "--segment",
-                         arguments.segment};
+                         arguments.segment,
+                         "--tensors",
+                         fmt::format("{}", arguments.options.tensors)};
   if (arguments.json) run_options.command.push_back("--json");
   if (arguments.options.handle) run_options.command.push_back("--handle");
   run_options.environment = own_environment();
@@ -58,6 +60,7 @@ void print_json(const BenchOptions& options, const BenchPoint& point) {
                                        {"memory", options.memory},
                                        {"ranks", point.ranks},
                                        {"bytes", point.bytes},
+                                       {"tensors", options.tensors},
                                        {"median_us", point.timing.median_us},
                                        {"mad_us", point.timing.mad_us},
                                        {"p99_us", point.timing.p99_us},
@@ -67,8 +70,9 @@ void print_json(const BenchOptions& options, const BenchPoint& point) {
 }
 
 void print_header(const BenchOptions& options, int ranks) {
-  fmt::print("{} of f32, {} ranks, {} memory{}; time per operation, median over batches\n", name(options.op), ranks,
-             options.memory, options.handle ? ", started and waited for" : "");
+  fmt::print("{} of f32, {} ranks, {} memory{}{}; time per {}, median over batches\n", name(options.op), ranks,
+             options.memory, options.tensors > 1 ? fmt::format(", {} tensors", options.tensors) : "",
+             options.handle ? ", started and waited for" : "", options.tensors > 1 ? "buffer" : "operation");
   fmt::print("{:>10}  {:<16} {:>12} {:>10} {:>12} {:>9}\n", "bytes", "algorithm", "median µs", "± MAD", "p99 µs",
              "GB/s");
 }
@@ -114,6 +118,10 @@ void add_bench_command(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0.001, 600.0))
       ->capture_default_str();
   command->add_option("--segment", arguments->segment, "Segments into which a long operation is cut")
+      ->capture_default_str();
+  command
+      ->add_option("--tensors", arguments->options.tensors, "Cut the buffer into so many, with an operation for each")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command->add_flag("--handle", arguments->options.handle, "Start and wait instead of the blocking call");
   command->add_flag("--json", arguments->json, "One JSON line per size instead of a table");

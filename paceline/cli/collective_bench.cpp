@@ -61,9 +61,11 @@ class Point {
 
   void operator()() {
     if (options_.handle) {
-      start().wait();
+      for (int i = 0; i < options_.tensors; ++i) handles_.push_back(start(i));
+      for (Handle& handle : handles_) handle.wait();
+      handles_.clear();
     } else {
-      call();
+      for (int i = 0; i < options_.tensors; ++i) call(i);
     }
   }
 
@@ -99,19 +101,27 @@ class Point {
     }
   }
 
-  void call() {
+  // The whole output if there is one tensor.
+  std::span<float> tensor(int i) const {
+    const std::size_t tensors = static_cast<std::size_t>(options_.tensors), number = static_cast<std::size_t>(i);
+    const std::size_t count = output_.get().size();
+    const std::size_t begin = count * number / tensors;
+    return output_.get().subspan(begin, count * (number + 1) / tensors - begin);
+  }
+
+  void call(int i) {
     switch (options_.op) {
-      case Collective::allreduce: return world_.allreduce(view(output_.get()), ReduceOp::sum, call_);
-      case Collective::broadcast: return world_.broadcast(view(output_.get()), 0, call_);
+      case Collective::allreduce: return world_.allreduce(view(tensor(i)), ReduceOp::sum, call_);
+      case Collective::broadcast: return world_.broadcast(view(tensor(i)), 0, call_);
       case Collective::allgather: return world_.allgather(view(input_.get()), view(output_.get()), call_);
       default: return world_.alltoall(view(input_.get()), view(output_.get()), call_);
     }
   }
 
-  Handle start() {
+  Handle start(int i) {
     switch (options_.op) {
-      case Collective::allreduce: return world_.start_allreduce(view(output_.get()), ReduceOp::sum, call_);
-      case Collective::broadcast: return world_.start_broadcast(view(output_.get()), 0, call_);
+      case Collective::allreduce: return world_.start_allreduce(view(tensor(i)), ReduceOp::sum, call_);
+      case Collective::broadcast: return world_.start_broadcast(view(tensor(i)), 0, call_);
       case Collective::allgather: return world_.start_allgather(view(input_.get()), view(output_.get()), call_);
       default: return world_.start_alltoall(view(input_.get()), view(output_.get()), call_);
     }
@@ -125,6 +135,7 @@ class Point {
   const Floats output_;
   const Floats input_;
   const CollectiveOptions call_;
+  std::vector<Handle> handles_;
 };
 
 }  // namespace
@@ -152,6 +163,9 @@ void check_bench_options(const BenchOptions& options) {
   const Algorithm algorithm = algorithm_named(options.algorithm, options.op);
   if (algorithm == Algorithm::shm && options.memory == "heap") {
     throw Error(Code::invalid, "the shm algorithm needs --memory arena");
+  }
+  if (options.tensors > 1 && options.op != Collective::allreduce && options.op != Collective::broadcast) {
+    throw Error(Code::invalid, fmt::format("--tensors is for allreduce and broadcast, not for {}", name(options.op)));
   }
 }
 

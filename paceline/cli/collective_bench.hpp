@@ -22,6 +22,7 @@ struct BenchOptions {
   std::string memory = "arena";
   double seconds = 0.5;  // per size
   bool handle = false;
+  int tensors = 1;  // an allreduce or broadcast of each of so many equal parts, in place of one of the whole
   std::size_t segment_bytes = CommunicatorOptions{}.segment_bytes;
 };
 

@@ -27,6 +27,18 @@ TEST(CollectiveBench, ReportsEveryOperationMemoryAndSizeItWasAskedFor) {
   }
 }
 
+TEST(CollectiveBench, SumsEveryTensorOfABufferAlsoWhereTheyDifferInSize) {
+  for (const bool handle : {false, true}) {
+    run_ranks(3, [&](Endpoint& endpoint) {
+      const BenchOptions options{.bytes = {4 * 1001}, .seconds = 0.001, .handle = handle, .tensors = 7};
+      int points = 0;
+      bench_collective(endpoint, options, [&](const BenchPoint& point) { points += point.bytes == 4 * 1001; });
+      EXPECT_EQ(points, 1);
+    });
+  }
+  EXPECT_THROW(check_bench_options({.op = Collective::alltoall, .tensors = 2}), Error);
+}
+
 TEST(CollectiveBench, NamesWhatItDoesNotKnow) {
   EXPECT_THROW(collective_named("reduce"), Error);
   try {

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "paceline/cli/bench_command.hpp"
+#include "paceline/cli/host_agent_command.hpp"
 #include "paceline/cli/run_command.hpp"
 #include "paceline/cli/train_command.hpp"
 #include "paceline/core/error.hpp"
@@ -13,6 +14,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   paceline::add_run_command(app, exit_code);
+  paceline::add_host_agent_command(app, exit_code);
   paceline::add_train_command(app, exit_code);
   paceline::add_bench_command(app, exit_code);
   try {

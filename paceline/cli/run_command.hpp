@@ -1,4 +1,4 @@
-// `paceline run -n 4 PROGRAM ARGS…`: starts a job on this machine.
+// `paceline run -n 4 PROGRAM ARGS…`: starts a job on this machine, or with --hosts on several.
 #pragma once
 
 #include <CLI/App.hpp>

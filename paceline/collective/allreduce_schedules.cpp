@@ -176,37 +176,4 @@ Schedule shm(int n, int rank) {
   return s;
 }
 
-std::vector<std::vector<int>> consecutive_teams(int n, int width) {
-  std::vector<std::vector<int>> teams;
-  for (int rank = 0; rank < n; ++rank) {
-    if (rank % width == 0) teams.emplace_back();
-    teams.back().push_back(rank);
-  }
-  return teams;
-}
-
-// Each team's members to its leader (star, in rank order), the ring among the leaders, and back: what crosses between
-// teams is 2S(t-1)/t per team for t teams. Brackets differently from `ordered`, so the last bits may differ from it.
-Schedule hierarchical(const std::vector<std::vector<int>>& teams, int rank) {
-  const auto has_rank = [rank](const std::vector<int>& team) {
-    return std::find(team.begin(), team.end(), rank) != team.end();
-  };
-  const auto mine = std::find_if(teams.begin(), teams.end(), has_rank);
-  const int blocks = static_cast<int>(teams.size());
-  Schedule s{.blocks = blocks};
-  const Blocks all = output(0, blocks);
-  if (rank != mine->front()) {
-    s.send(mine->front(), all);
-    s.receive(mine->front(), all);
-    return s;
-  }
-  for (std::size_t i = 1; i < mine->size(); ++i) s.reduce((*mine)[i], all);
-  for (Step step : ring(blocks, static_cast<int>(mine - teams.begin())).steps) {
-    if (step.peer >= 0) step.peer = teams[static_cast<std::size_t>(step.peer)].front();
-    s.steps.push_back(step);
-  }
-  for (std::size_t i = 1; i < mine->size(); ++i) s.send((*mine)[i], all);
-  return s;
-}
-
 }  // namespace paceline::schedules

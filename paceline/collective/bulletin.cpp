@@ -7,7 +7,6 @@ namespace paceline {
 namespace {
 
 // The board's slots: the latest operations, notices and votes, each kind overwriting its oldest.
-constexpr std::size_t kOperationSlots = 8;
 constexpr std::size_t kFirstNotice = 8;
 constexpr std::size_t kFirstVote = 12;
 static_assert(kFirstVote + Bulletin::kSlotsOfAKind <= kBoardSlots);
@@ -34,10 +33,32 @@ void Bulletin::replace(std::size_t number, const Posted& posted) {
   endpoint_.publish(number % kOperationSlots, to_record(posted), Wake::no);
 }
 
+// Twice alike: the peer may be writing, and its later operation must not be seen without its earlier one.
+Bulletin::Operations Bulletin::read_operations(Rank peer) const {
+  constexpr int kTries = 100;
+  const auto read = [&] {
+    Operations all;
+    for (std::size_t slot = 0; slot < kOperationSlots; ++slot) all[slot] = endpoint_.read_board(peer, slot);
+    return all;
+  };
+  Operations operations = read();
+  for (int tries = 0; tries < kTries; ++tries) {
+    Operations again = read();
+    if (again == operations) break;
+    operations = again;
+  }
+  return operations;
+}
+
 std::vector<Posted> Bulletin::recent(Rank peer) const {
   std::vector<Posted> found;
-  for (std::size_t slot = 0; slot < kOperationSlots; ++slot) {
-    if (const auto record = endpoint_.read_board(peer, slot)) found.push_back(from_record(*record));
+  for (const auto& record : read_operations(peer)) {
+    if (!record) continue;
+    Posted& posted = found.emplace_back(from_record(*record));
+    // The peer wrote what its own clock shows.
+    const Duration offset = endpoint_.clock_offset(peer);
+    posted.entered -= offset;
+    if (!posted.inside()) posted.left -= offset;
   }
   std::sort(found.begin(), found.end(), [](const Posted& a, const Posted& b) {
     return std::pair(a.entered, a.descriptor.sequence) > std::pair(b.entered, b.descriptor.sequence);

@@ -58,6 +58,9 @@ class Bulletin {
   std::optional<Vote> vote_of(Rank peer, std::uint64_t context, std::size_t members) const;
 
  private:
+  static constexpr std::size_t kOperationSlots = 8;
+  using Operations = std::array<std::optional<BoardRecord>, kOperationSlots>;
+  Operations read_operations(Rank peer) const;
   // Which group's record is in which slot of a kind. A later record of a group replaces its earlier one.
   struct Latest {
     std::array<std::uint64_t, kSlotsOfAKind> contexts{};

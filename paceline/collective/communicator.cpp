@@ -102,6 +102,7 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const { return state_->self; }
 int Communicator::size() const { return state_->group.size(); }
 const Group& Communicator::group() const { return state_->group; }
+bool Communicator::shares_memory() const { return state_->planner.maps_memory(); }
 Endpoint& Communicator::endpoint() const { return state_->endpoint; }
 void Communicator::progress() { state_->step(); }
 

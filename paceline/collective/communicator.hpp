@@ -91,6 +91,8 @@ class Communicator {
   int rank() const;  // in this group, which is what `root`, `peer` and the like refer to
   int size() const;
   const Group& group() const;
+  // All ranks are on one host and can map each other's arenas.
+  bool shares_memory() const;
   Endpoint& endpoint() const;
 
   // data = reduction over all ranks, in place.

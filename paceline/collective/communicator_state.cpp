@@ -14,14 +14,21 @@ namespace {
 
 constexpr Duration kFirstLook = std::chrono::milliseconds(50);
 constexpr Duration kLookAgain = std::chrono::milliseconds(200);
+constexpr Duration kSecondLook = std::chrono::milliseconds(30);
+constexpr Duration kListenAgain = std::chrono::milliseconds(2);
 // How long word of what a peer did may take behind a message that shows only that it did something.
 constexpr Duration kWordTakes = std::chrono::milliseconds(300);
 
 PlannerFacts planner_facts(const Endpoint& endpoint, const Group& group, const CommunicatorOptions& options) {
+  const Transport::Facts& facts = endpoint.facts();
+  std::vector<int> hosts;
+  for (const Rank rank : group.ranks()) hosts.push_back(facts.hosts[static_cast<std::size_t>(rank)]);
+  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [&](int host) { return host == hosts.front(); });
   return {.ranks = group.size(),
           .index = group.index_of(endpoint.rank()),
-          .cores = endpoint.facts().cores,
-          .mapped_memory = endpoint.facts().mapped_memory,
+          .cores = facts.cores,
+          .mapped_memory = facts.mapped_memory && one_host,
+          .hosts = std::move(hosts),
           .team_width = options.team_width,
           .cost = options.cost};
 }
@@ -78,6 +85,7 @@ Handle CommunicatorState::launch(Flight* flight, Request&& request, const Collec
   flight->active = true;
   flight->look = now + kFirstLook;
   flight->in_doubt_since = {};
+  flight->about_to_warn = false;
   active_.push_back(flight);
   Handle handle(this, flight);
   glance(now);
@@ -111,7 +119,7 @@ bool CommunicatorState::advance_all() {
       any |= flight.run.advance();
     } catch (const Error& error) {
       fail(flight, error);
-      return true;
+      return broken_.has_value();
     }
   }
   const std::size_t before = active_.size();
@@ -264,7 +272,14 @@ void CommunicatorState::look_around(Flight& flight) {
   // The lowest rank that waits warns. If it does not, it may itself be stopped: then the next one does, two looks
   // later.
   const Duration waited = endpoint.clock().now() - flight.posted.entered - lower_waiters * 2 * kLookAgain;
-  if (flight.active && waited >= options.late_after && !warned_already) warn_late(flight, missing);
+  if (!flight.active || waited < options.late_after || warned_already) return;
+  // The boards of other hosts are as old as the last look: once more, before we say what another one says at this
+  // moment.
+  if (!std::exchange(flight.about_to_warn, true)) {
+    flight.look = endpoint.clock().now() + kSecondLook;
+    return;
+  }
+  warn_late(flight, missing);
 }
 
 void CommunicatorState::warn_late(Flight& flight, const std::vector<Rank>& missing) {
@@ -331,6 +346,7 @@ bool CommunicatorState::explain(Notice& notice) const {
 bool CommunicatorState::may_still_hear(Flight& flight) const {
   const TimePoint now = endpoint.clock().now();
   if (flight.in_doubt_since == TimePoint{}) flight.in_doubt_since = now;
+  flight.look = now + kListenAgain;
   return now - flight.in_doubt_since < kWordTakes;
 }
 
@@ -345,10 +361,17 @@ void CommunicatorState::fail(Flight& flight, const Error& error) {
                 .culprits = {},
                 .reason = {}};
   bool clear = true;
-  if (error.code() == Code::mismatch && error.rank() >= 0) clear = explain(notice);
+  // Both sides of a mismatch refuse the other's message: what failed here says more than that the peer refused.
+  if (error.code() == Code::cancelled && error.rank() != endpoint.rank()) {
+    if (const Error* own = flight.run.own_failure()) {
+      notice.code = own->code();
+      notice.culprit = own->rank();
+    }
+  }
+  if (notice.code == Code::mismatch && notice.culprit >= 0) clear = explain(notice);
   // A peer that gave up a message, or left, may have done so because its side of the group broke: its notice says why.
-  const bool given_up = error.code() == Code::cancelled && error.rank() != endpoint.rank();
-  if (given_up || error.code() == Code::peer_lost) {
+  const bool given_up = notice.code == Code::cancelled && error.rank() != endpoint.rank();
+  if (given_up || notice.code == Code::peer_lost) {
     read_notices();
     if (broken_) return;
     clear = !given_up;

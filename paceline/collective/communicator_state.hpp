@@ -31,7 +31,8 @@ struct Flight {
   bool active = false;
   TimePoint look{};            // when to compare boards next
   TimePoint in_doubt_since{};  // see may_still_hear
-  Schedule own_schedule;       // of an operation whose schedule is not the planner's
+  bool about_to_warn = false;
+  Schedule own_schedule;  // of an operation whose schedule is not the planner's
 };
 
 class CommunicatorState {

@@ -21,8 +21,8 @@ constexpr double kModelSegment = 512 << 10;
 class ModelRun {
  public:
   ModelRun(const CostModel& model, const Crowd& crowd, double bytes, const std::function<Schedule(int)>& schedule_of)
-      : model_(model), ranks_(crowd.ranks) {
-    const double share = std::max(1.0, static_cast<double>(crowd.ranks) / crowd.cores);
+      : model_(model), crowd_(crowd), ranks_(crowd.ranks) {
+    const double share = std::max(1.0, static_cast<double>(crowd.most_on_a_host()) / crowd.cores);
     work_ = share;
     alpha_ = model.alpha + (share > 1 ? model.switch_cost : 0);
     for (int rank = 0; rank < ranks_; ++rank) schedules_.push_back(schedule_of(rank));
@@ -59,7 +59,8 @@ class ModelRun {
       case Action::meet: return false;
       case Action::send:
         now_[r] += work_ * model_.beta * amount / 2;  // copied in here, copied out there
-        wire_[{rank, step.peer}].push_back(now_[r] + alpha_);
+        wire_[{rank, step.peer}].push_back(crowd_.on_one_host(rank, step.peer) ? now_[r] + alpha_
+                                                                               : cross(rank, step.peer, amount));
         break;
       case Action::receive:
       case Action::reduce: {
@@ -81,6 +82,16 @@ class ModelRun {
     return true;
   }
 
+  // When a message that leaves now has arrived at another host. The links of both hosts carry one at a time.
+  double cross(int from, int to, double amount) {
+    double& out = links_[crowd_.hosts[static_cast<std::size_t>(from)]].out;
+    double& in = links_[crowd_.hosts[static_cast<std::size_t>(to)]].in;
+    const double start = now_[static_cast<std::size_t>(from)], span = model_.net_beta * amount;
+    out = std::max(out, start) + span;
+    in = std::max(in + span, out);
+    return in + model_.net_alpha;
+  }
+
   // When every rank stands at a meeting, or is done, all go on from the time of the last one.
   bool release_meeting() {
     bool any = false;
@@ -99,7 +110,15 @@ class ModelRun {
     return true;
   }
 
+  // Until when a host's link is taken, in each direction.
+  struct Link {
+    double out = 0;
+    double in = 0;
+  };
+
   const CostModel& model_;
+  const Crowd& crowd_;
+  std::map<int, Link> links_;
   const int ranks_;
   std::size_t segments_ = 1;
   double bytes_ = 0;  // of a segment
@@ -113,25 +132,37 @@ class ModelRun {
 
 }  // namespace
 
+int Crowd::most_on_a_host() const {
+  if (hosts.empty()) return ranks;
+  int most = 1;
+  for (const int host : hosts) most = std::max(most, static_cast<int>(std::count(hosts.begin(), hosts.end(), host)));
+  return most;
+}
+
 double price(const CostModel& model, const Crowd& crowd, double bytes,
              const std::function<Schedule(int)>& schedule_of) {
   return ModelRun(model, crowd, bytes, schedule_of).finish_time();
 }
 
 std::string CostModel::text() const {
-  return fmt::format("alpha={},beta={},gamma={},direct={},switch={}", alpha, beta, gamma, direct, switch_cost);
+  return fmt::format("alpha={},beta={},gamma={},direct={},switch={},net_alpha={},net_beta={}", alpha, beta, gamma,
+                     direct, switch_cost, net_alpha, net_beta);
 }
 
 CostModel CostModel::parse(const std::string& text) {
   CostModel m;
   int used = 0;
-  const int fields = std::sscanf(text.c_str(), "alpha=%lg,beta=%lg,gamma=%lg,direct=%lg,switch=%lg%n", &m.alpha,
-                                 &m.beta, &m.gamma, &m.direct, &m.switch_cost, &used);
-  const bool whole = fields == 5 && used == static_cast<int>(text.size());
-  const auto good = [](double value) { return std::isfinite(value) && value >= 0; };
-  if (!whole || !good(m.alpha) || !good(m.beta) || !good(m.gamma) || !good(m.direct) || !good(m.switch_cost)) {
-    throw Error(Code::invalid,
-                "cost model '" + text + "' is not of the form alpha=S,beta=S,gamma=S,direct=S,switch=S with seconds S");
+  const int fields =
+      std::sscanf(text.c_str(), "alpha=%lg,beta=%lg,gamma=%lg,direct=%lg,switch=%lg,net_alpha=%lg,net_beta=%lg%n",
+                  &m.alpha, &m.beta, &m.gamma, &m.direct, &m.switch_cost, &m.net_alpha, &m.net_beta, &used);
+  bool good = fields == 7 && used == static_cast<int>(text.size());
+  for (const double value : {m.alpha, m.beta, m.gamma, m.direct, m.switch_cost, m.net_alpha, m.net_beta}) {
+    good = good && std::isfinite(value) && value >= 0;
+  }
+  if (!good) {
+    throw Error(Code::invalid, "cost model '" + text +
+                                   "' is not of the form alpha=S,beta=S,gamma=S,direct=S,switch=S,net_alpha=S,"
+                                   "net_beta=S with seconds S");
   }
   return m;
 }

@@ -21,6 +21,9 @@ struct CostModel {
   double direct = 0.06e-9;  // per byte reduced out of mapped memory, for each rank's vector
   // When ranks outnumber cores, a message costs a change of the running process, and work is done one after the other.
   double switch_cost = 8e-6;
+  // Between hosts; the bytes of all ranks of a host share its link. Those of TCP on an Ethernet of 10 Gbit/s.
+  double net_alpha = 30e-6;
+  double net_beta = 0.8e-9;
 
   // One line of text for logs and back: "alpha=4e-07,beta=9e-11,…". Throws Error{invalid} on anything else.
   std::string text() const;
@@ -29,7 +32,13 @@ struct CostModel {
 
 struct Crowd {
   int ranks = 1;
-  int cores = 1;
+  int cores = 1;                // of each host
+  std::vector<int> hosts = {};  // by rank; empty: all on one
+
+  bool on_one_host(int a, int b) const {
+    return hosts.empty() || hosts[static_cast<std::size_t>(a)] == hosts[static_cast<std::size_t>(b)];
+  }
+  int most_on_a_host() const;
 };
 
 // Seconds until the last rank is done with a vector of `bytes`. schedule_of(rank) gives each rank's schedule.

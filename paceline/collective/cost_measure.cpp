@@ -45,11 +45,23 @@ double one_way(Communicator& pair, std::vector<float>& data, int trips) {
   return all / (2 * trips);
 }
 
-void measure_messages(Communicator& pair, CostModel& model) {
+void measure_messages(Communicator& pair, const CostModel& model, double& alpha, double& beta) {
   std::vector<float> small(1), large(kFloats);
-  model.alpha = at_least(kLeast, one_way(pair, small, kRoundTrips));
+  alpha = at_least(kLeast, one_way(pair, small, kRoundTrips));
   const double bytes = static_cast<double>(kFloats * sizeof(float));
-  model.beta = per_byte_moved((one_way(pair, large, 1) - model.alpha) / bytes, model);
+  beta = per_byte_moved((one_way(pair, large, 1) - alpha) / bytes, model);
+}
+
+// Of all ranks, two of which measure while the others sleep; what the first of them saw is what all get.
+void measure_pair(Communicator& all, int first, int second, const CostModel& model, double& alpha, double& beta) {
+  const bool in_pair = all.rank() == first || all.rank() == second;
+  Communicator pair = all.split(in_pair ? 0 : 1, 0);
+  if (in_pair) measure_messages(pair, model, alpha, beta);
+  all.barrier();
+  std::vector<double> seen = {alpha, beta};
+  all.broadcast(view(seen), first);
+  alpha = seen[0];
+  beta = seen[1];
 }
 
 void measure_adding(const Clock& clock, CostModel& model) {
@@ -88,26 +100,34 @@ void measure_switch(Communicator& all, CostModel& model) {
 
 }  // namespace
 
-// Every rank measures, because a collective needs all of them; what rank 0 saw is what all get. What cannot be seen
-// here, such as mapped memory between hosts, keeps its default.
+// Every rank measures, because a collective needs all of them; what one saw is what all get. What cannot be seen here,
+// such as a network where there is one host, keeps its default.
 CostModel measure_cost(Communicator& communicator) {
   CostModel model;
   const Transport::Facts& facts = communicator.endpoint().facts();
   measure_adding(communicator.endpoint().clock(), model);
+  std::vector<int> hosts;
+  for (const Rank rank : communicator.group().ranks()) hosts.push_back(facts.hosts[static_cast<std::size_t>(rank)]);
+  const auto far =
+      static_cast<int>(std::find_if(hosts.begin(), hosts.end(), [&](int h) { return h != hosts[0]; }) - hosts.begin());
+  const auto near = static_cast<int>(std::find(hosts.begin() + 1, hosts.end(), hosts[0]) - hosts.begin());
+  if (near < communicator.size()) measure_pair(communicator, 0, near, model, model.alpha, model.beta);
+  if (far < communicator.size()) measure_pair(communicator, 0, far, model, model.net_alpha, model.net_beta);
   if (communicator.size() > 1) {
-    const bool in_pair = communicator.rank() < 2;
-    Communicator pair = communicator.split(in_pair ? 0 : 1, 0);
-    if (in_pair) measure_messages(pair, model);
-    communicator.barrier();  // the others sleep here, so that the pair has the machine to itself
     std::vector<double> agreed = {static_cast<double>(facts.cores), facts.mapped_memory ? 1.0 : 0.0};
     communicator.broadcast(view(agreed), 0);
-    const double share = std::max(1.0, communicator.size() / agreed[0]);
-    if (agreed[1] > 0) measure_direct(communicator, share, model);
-    if (share > 1) measure_switch(communicator, model);
+    const Crowd crowd{communicator.size(), static_cast<int>(agreed[0]), hosts};
+    const double share = std::max(1.0, static_cast<double>(crowd.most_on_a_host()) / crowd.cores);
+    const bool one_host = far == communicator.size();
+    if (one_host && agreed[1] > 0) measure_direct(communicator, share, model);
+    if (one_host && share > 1) measure_switch(communicator, model);
   }
-  std::vector<double> constants = {model.alpha, model.beta, model.gamma, model.direct, model.switch_cost};
+  std::vector<double> constants = {model.gamma, model.direct, model.switch_cost};
   communicator.broadcast(view(constants), 0);
-  return {constants[0], constants[1], constants[2], constants[3], constants[4]};
+  model.gamma = constants[0];
+  model.direct = constants[1];
+  model.switch_cost = constants[2];
+  return model;
 }
 
 }  // namespace paceline

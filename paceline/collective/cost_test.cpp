@@ -94,10 +94,10 @@ TEST(CostModel, RefusesOtherText) {
   const std::string good = CostModel{}.text();
   for (const std::string& bad :
        {std::string(), std::string("fast"), good + "x", good + ",more=1", " " + good, good.substr(0, good.size() - 10),
-        std::string("alpha=-1,beta=1,gamma=1,direct=1,switch=1"),
-        std::string("alpha=nan,beta=1,gamma=1,direct=1,switch=1"),
-        std::string("alpha=1,beta=inf,gamma=1,direct=1,switch=1"),
-        std::string("beta=1,alpha=1,gamma=1,direct=1,switch=1")}) {
+        std::string("alpha=-1,beta=1,gamma=1,direct=1,switch=1,net_alpha=1,net_beta=1"),
+        std::string("alpha=nan,beta=1,gamma=1,direct=1,switch=1,net_alpha=1,net_beta=1"),
+        std::string("alpha=1,beta=inf,gamma=1,direct=1,switch=1,net_alpha=1,net_beta=1"),
+        std::string("beta=1,alpha=1,gamma=1,direct=1,switch=1,net_alpha=1,net_beta=1")}) {
     try {
       CostModel::parse(bad);
       ADD_FAILURE() << "accepted '" << bad << "'";

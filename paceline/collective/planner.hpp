@@ -9,21 +9,25 @@
 #include "paceline/collective/cost.hpp"
 #include "paceline/collective/descriptor.hpp"
 #include "paceline/collective/schedule.hpp"
+#include "paceline/collective/schedules.hpp"
 
 namespace paceline {
 
 struct PlannerFacts {
   int ranks = 1;
   int index = 0;
-  int cores = 1;
+  int cores = 1;  // of a host
   bool mapped_memory = false;
-  int team_width = 0;
+  std::vector<int> hosts = {};  // by index; empty: all on one
+  int team_width = 0;           // for `hierarchical` on one host
   CostModel cost = {};
 };
 
 class Planner {
  public:
-  explicit Planner(const PlannerFacts& facts) : facts_(facts) {}
+  explicit Planner(const PlannerFacts& facts);
+
+  bool maps_memory() const { return facts_.mapped_memory; }
 
   // `automatic` resolved for this operation and size. Throws Error{invalid} for an algorithm that the operation does
   // not have, naming those it has.
@@ -38,8 +42,13 @@ class Planner {
 
  private:
   Algorithm cheapest(Collective op, std::size_t bytes, bool mapped);
+  bool is_candidate(Collective op, Algorithm algorithm) const;
+  std::vector<int> order_from(int root) const;
+  int position(const std::vector<int>& order, int index) const;
 
   const PlannerFacts facts_;
+  const schedules::Teams teams_;  // the hosts, if there are several
+  const bool several_hosts_;
   // Tables, not maps: both are looked into by every operation. `automatic` and nullptr: not made yet.
   static constexpr std::size_t kOps = static_cast<std::size_t>(Collective::neighbour_exchange) + 1;
   static constexpr std::size_t kAlgorithms = static_cast<std::size_t>(Algorithm::dissemination) + 1;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -78,7 +79,7 @@ void expect_refused(Planner p, Collective op, Algorithm asked, const std::string
 
 TEST(Planner, RefusesAnAlgorithmThatTheOperationDoesNotHaveAndNamesThoseItHas) {
   expect_refused(planner(4, 0), Collective::broadcast, Algorithm::butterfly,
-                 "broadcast has no algorithm 'butterfly'; it has shm, chain, tree, star");
+                 "broadcast has no algorithm 'butterfly'; it has shm, chain, tree, star, hierarchical");
   expect_refused(planner(4, 0), Collective::allreduce, Algorithm::chain, "halving-doubling");
   expect_refused(planner(4, 0), Collective::barrier, Algorithm::ring, "it has dissemination");
 }
@@ -114,8 +115,41 @@ TEST(Planner, EveryAllreduceThatItKnowsIsProven) {
 
 TEST(Planner, FormsTeamsOfTheAskedWidth) {
   const Planner p({.ranks = 12, .index = 0, .cores = 12, .mapped_memory = false, .team_width = 4});
-  EXPECT_EQ(p.schedule_of(Collective::allreduce, Algorithm::hierarchical, 0, 0).blocks, 3);
-  EXPECT_EQ(planner(16, 0).schedule_of(Collective::allreduce, Algorithm::hierarchical, 0, 0).blocks, 4);
+  EXPECT_EQ(p.schedule_of(Collective::allreduce, Algorithm::hierarchical, 0, 0).blocks, 12);
+  EXPECT_EQ(planner(16, 0).schedule_of(Collective::allreduce, Algorithm::hierarchical, 0, 0).blocks, 16);
+}
+
+int crossings(const Schedule& schedule, const std::vector<int>& hosts, int index) {
+  return static_cast<int>(std::count_if(schedule.steps.begin(), schedule.steps.end(), [&](const Step& step) {
+    return step.action == Action::send &&
+           hosts[static_cast<std::size_t>(step.peer)] != hosts[static_cast<std::size_t>(index)];
+  }));
+}
+
+// Ranks dealt out to two hosts by turns: a ring or a chain in rank order would cross at every step.
+TEST(Planner, RingsAndChainsEnterEveryHostOnce) {
+  const std::vector<int> hosts = {0, 1, 0, 1, 0, 1};
+  const auto of = [&](int index) { return Planner({.ranks = 6, .index = index, .cores = 6, .hosts = hosts}); };
+  int ring = 0, chain = 0;
+  for (int index = 0; index < 6; ++index) {
+    ring += crossings(of(index).schedule_of(Collective::allreduce, Algorithm::ring, 0, index), hosts, index);
+    chain += crossings(of(index).schedule_of(Collective::broadcast, Algorithm::chain, 3, index), hosts, index);
+  }
+  EXPECT_EQ(ring, 2 * 2 * 5);  // two of six ranks cross, in each of 2(n-1) rounds
+  EXPECT_EQ(chain, 1);
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::hierarchical}) {
+    const Verdict verdict = verify(goals::allreduce(6), [&](int rank) {
+      return Schedule(of(rank).schedule(Collective::allreduce, algorithm, 0));
+    });
+    for (const std::string& finding : verdict.findings) ADD_FAILURE() << name(algorithm) << ": " << finding;
+  }
+}
+
+TEST(Planner, TakesTheHierarchyWhereRanksShareTheLinksOfHosts) {
+  Planner shared({.ranks = 8, .index = 0, .cores = 8, .hosts = {0, 0, 0, 0, 1, 1, 1, 1}});
+  EXPECT_EQ(shared.resolve(Collective::allreduce, Algorithm::automatic, 64 << 20), Algorithm::hierarchical);
+  Planner alone({.ranks = 4, .index = 0, .cores = 8, .hosts = {0, 1, 2, 3}});
+  EXPECT_NE(alone.resolve(Collective::allreduce, Algorithm::automatic, 64 << 20), Algorithm::hierarchical);
 }
 
 }  // namespace

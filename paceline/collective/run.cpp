@@ -301,6 +301,20 @@ void Run::run_pull(const Step& step) {
   endpoint_->count_direct(to.bytes);
 }
 
+const Error* Run::own_failure() const {
+  const auto own = [](const Pending& pending) {
+    return pending.error() != nullptr && pending.error()->code() != Code::cancelled;
+  };
+  const auto find = [&](const std::vector<Pending>& all) {
+    const auto found = std::find_if(all.begin(), all.end(), own);
+    return found == all.end() ? nullptr : found->error();
+  };
+  for (const Lane& lane : lanes_) {
+    if (const Error* error = find(lane.pending)) return error;
+  }
+  return find(meeting_.pending);
+}
+
 void Run::abandon() {
   for (Lane& lane : lanes_) lane.pending.clear();
   meeting_ = {};

@@ -42,6 +42,9 @@ class Run {
   // Does whatever can be done now; true if anything was. Throws the Error of a message that failed.
   bool advance();
   bool done() const { return done_; }
+  // Of the messages that have failed, one that failed here, and not because the peer gave it up; nullptr if there is
+  // none.
+  const Error* own_failure() const;
   // Gives up: nothing touches the buffers any more.
   void abandon();
 

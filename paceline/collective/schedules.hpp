@@ -8,6 +8,15 @@
 
 namespace paceline::schedules {
 
+// Ranks that are near each other: disjoint, together all ranks.
+using Teams = std::vector<std::vector<int>>;
+// Consecutive ranks in teams of `width`.
+Teams consecutive_teams(int n, int width);
+// hosts[r]: the number of rank r's host.
+Teams teams_by_host(const std::vector<int>& hosts);
+// The same schedule with rank order[i] in the place of rank i.
+Schedule along(const std::vector<int>& order, Schedule schedule);
+
 // allreduce, in place on `output`.
 Schedule naive(int n, int rank);
 Schedule ring(int n, int rank);
@@ -17,15 +26,13 @@ Schedule tree(int n, int rank);
 Schedule star(int n, int rank);
 Schedule ordered(int n, int rank);
 Schedule shm(int n, int rank);
-// `teams`: disjoint, together all ranks; the first of each is its leader.
-Schedule hierarchical(const std::vector<std::vector<int>>& teams, int rank);
-// Consecutive ranks in teams of `width`.
-std::vector<std::vector<int>> consecutive_teams(int n, int width);
+Schedule hierarchical(const Teams& teams, int rank);
 
 // allgather: output block r is rank r's; this rank's own is there already.
 Schedule ring_allgather(int n, int rank);
 Schedule pairwise_allgather(int n, int rank);
 Schedule shm_allgather(int n, int rank);
+Schedule hierarchical_allgather(const Teams& teams, int rank);
 
 // reduce_scatter: input block r goes to rank r; the result is output block 0, summed in rank order.
 Schedule pairwise_reduce_scatter(int n, int rank);
@@ -40,6 +47,7 @@ Schedule tree_broadcast(int n, int rank, int root);
 Schedule chain_broadcast(int n, int rank, int root);
 Schedule star_broadcast(int n, int rank, int root);
 Schedule shm_broadcast(int n, int rank, int root);
+Schedule hierarchical_broadcast(const Teams& teams, int rank, int root);
 Schedule tree_reduce(int n, int rank, int root);
 Schedule star_reduce(int n, int rank, int root);
 // Root's output block r comes from rank r's input block 0.

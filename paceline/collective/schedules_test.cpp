@@ -110,25 +110,101 @@ TEST(ShmSchedule, TakesTwoMeetingsAndSendsNothing) {
   prove_allreduce(schedules::shm, [](int n) { return Promise{n > 1 ? 2 : 0, 0, true}; });
 }
 
-TEST(HierarchicalSchedule, TakesTheLeadersRingAndTwoRoundsForTheOthers) {
-  for (int n = 1; n <= 64; ++n) {
-    const int square = static_cast<int>(std::lround(std::sqrt(n)));
-    std::set<int> widths = {square, 8};
-    if (n <= 16) widths.insert({1, 2, 3, n});
-    for (const int width : widths) {
-      const auto teams = schedules::consecutive_teams(n, width);
-      const int t = static_cast<int>(teams.size()), w = std::min(width, n);
-      const Promise promise{2 * (t - 1) + (w > 1 ? 2 : 0), 2.0 * (t - 1) / t + w - 1, t < 3};
-      prove(
-          goals::allreduce(n), [&](int rank) { return schedules::hierarchical(teams, rank); }, promise);
+// What leaves each team for others, in units of the output.
+std::vector<double> leaving(const schedules::Teams& teams, const OfRank& schedule_of) {
+  std::vector<double> sent(teams.size());
+  for (std::size_t team = 0; team < teams.size(); ++team) {
+    for (const int rank : teams[team]) {
+      const Schedule schedule = schedule_of(rank);
+      for (const Step& step : schedule.steps) {
+        const bool inside = std::find(teams[team].begin(), teams[team].end(), step.peer) != teams[team].end();
+        if (step.action == Action::send && !inside) sent[team] += 1.0 * step.what.count / schedule.blocks;
+      }
     }
   }
+  return sent;
 }
 
-TEST(HierarchicalSchedule, TakesTeamsOfAnyShape) {
-  const std::vector<std::vector<int>> teams = {{6, 0, 3}, {1}, {5, 2, 4, 7, 8}};
-  prove(goals::allreduce(9), [&](int rank) { return schedules::hierarchical(teams, rank); },
-        {2 * 2 + 2, 2.0 * 2 / 3 + 4, false});
+struct Sizes {
+  int smallest = 1;
+  int largest = 1;
+};
+Sizes sizes_of(const schedules::Teams& teams) {
+  Sizes sizes{1 << 30, 0};
+  for (const auto& team : teams) {
+    sizes.smallest = std::min(sizes.smallest, static_cast<int>(team.size()));
+    sizes.largest = std::max(sizes.largest, static_cast<int>(team.size()));
+  }
+  return sizes;
+}
+
+void prove_hierarchical_allreduce(int n, const schedules::Teams& teams) {
+  const OfRank schedule_of = [&](int rank) { return schedules::hierarchical(teams, rank); };
+  const int t = static_cast<int>(teams.size());
+  const auto [lanes, largest] = sizes_of(teams);
+  const double carrier = (lanes - 1.0 + largest - 1.0 + 2.0 * (t - 1) / t) / lanes;
+  const bool bits_of_blocks = t < 3 && (lanes == 1 || largest <= 2);
+  const double most = largest > lanes ? std::max(carrier, 1.0) : carrier;
+  prove(goals::allreduce(n), schedule_of, {2 * (t - 1) + (largest > 1 ? 2 : 0), most, bits_of_blocks});
+  for (const double sent : leaving(teams, schedule_of)) EXPECT_NEAR(sent, 2.0 * (t - 1) / t, 1e-9);
+}
+
+std::vector<schedules::Teams> some_teams(int n) {
+  std::set<int> widths = {std::max(1, static_cast<int>(std::lround(std::sqrt(n)))), 8};
+  if (n <= 16) widths.insert({1, 2, 3, n});
+  std::vector<schedules::Teams> all;
+  for (const int width : widths) all.push_back(schedules::consecutive_teams(n, width));
+  return all;
+}
+
+const schedules::Teams kOddTeams = {{6, 0, 3}, {1}, {5, 2, 4, 7, 8}};
+
+TEST(HierarchicalSchedule, TakesTheRingBetweenTeamsAndOneRoundInsideBeforeAndAfter) {
+  for (int n = 1; n <= 64; ++n) {
+    for (const auto& teams : some_teams(n)) prove_hierarchical_allreduce(n, teams);
+  }
+  prove_hierarchical_allreduce(9, kOddTeams);
+  prove_hierarchical_allreduce(6, {{0, 2, 4}, {1, 3, 5}});
+}
+
+TEST(HierarchicalSchedule, GathersWithEveryBlockEnteringEveryTeamOnce) {
+  const auto prove_one = [](int n, const schedules::Teams& teams) {
+    const OfRank schedule_of = [&](int rank) { return schedules::hierarchical_allgather(teams, rank); };
+    const Verdict verdict = verify(goals::allgather(n), [&](int rank) { return link_steps(schedule_of(rank), n); });
+    for (const std::string& finding : verdict.findings) ADD_FAILURE() << finding;
+    const std::vector<double> sent = leaving(teams, schedule_of);
+    for (std::size_t team = 0; team < teams.size(); ++team) {
+      const double own = static_cast<double>(teams[team].size()) / n;
+      EXPECT_NEAR(sent[team], own * static_cast<double>(teams.size() - 1), 1e-9);
+    }
+  };
+  for (int n = 1; n <= 40; ++n) {
+    for (const auto& teams : some_teams(n)) prove_one(n, teams);
+  }
+  prove_one(9, kOddTeams);
+}
+
+TEST(HierarchicalSchedule, BroadcastsIntoEveryTeamOnce) {
+  const auto prove_one = [](int n, const schedules::Teams& teams, int root) {
+    const OfRank schedule_of = [&](int rank) { return schedules::hierarchical_broadcast(teams, rank, root); };
+    const Verdict verdict =
+        verify(goals::broadcast(n, root), [&](int rank) { return link_steps(schedule_of(rank), n); });
+    for (const std::string& finding : verdict.findings) ADD_FAILURE() << finding;
+    double all = 0;
+    for (const double sent : leaving(teams, schedule_of)) all += sent;
+    EXPECT_NEAR(all, static_cast<double>(teams.size() - 1), 1e-9);
+  };
+  for (int n = 1; n <= 40; ++n) {
+    for (const auto& teams : some_teams(n)) {
+      for (const int root : roots(n)) prove_one(n, teams, root);
+    }
+  }
+  for (int root = 0; root < 9; ++root) prove_one(9, kOddTeams, root);
+}
+
+TEST(TeamsByHost, KeepsTheOrderOfHostsAndRanks) {
+  EXPECT_EQ(schedules::teams_by_host({7, 7, 3, 7, 3}), (schedules::Teams{{0, 1, 3}, {2, 4}}));
+  EXPECT_TRUE(schedules::teams_by_host({}).empty());
 }
 
 TEST(OrderedAndShm, AddInTheSameOrder) {

@@ -6,12 +6,12 @@
 namespace paceline {
 namespace {
 
-// On one host `allreduce` is shm for every bucket, though another algorithm may be quicker for a small one: the sums'
-// bits must not depend on the size of the buckets.
+// `allreduce` is shm on one host and ordered on several, for every bucket, though another algorithm may be quicker for
+// one: the sums' bits must not depend on the size of the buckets, nor on where the ranks are.
 Algorithm algorithm_of(const Plan& plan, const Communicator& communicator) {
-  const bool mapped = communicator.endpoint().facts().mapped_memory;
   const Algorithm asked = plan.algorithm();
-  return asked == Algorithm::automatic && mapped ? Algorithm::shm : asked;
+  if (asked != Algorithm::automatic) return asked;
+  return communicator.shares_memory() ? Algorithm::shm : Algorithm::ordered;
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ Rank Endpoint::rank() const { return state_->facts.rank; }
 int Endpoint::size() const { return state_->facts.size; }
 const Transport::Facts& Endpoint::facts() const { return state_->facts; }
 const Clock& Endpoint::clock() const { return state_->transport->clock(); }
+Duration Endpoint::clock_offset(Rank peer) const { return state_->transport->clock_offset(peer); }
 std::string Endpoint::describe(Rank peer) const { return state_->describe(peer); }
 
 Pending Endpoint::send(Rank to, Tag tag, std::span<const std::byte> bytes, std::uint64_t fingerprint) {

@@ -99,7 +99,8 @@ struct TrafficCounters {
   std::uint64_t bytes_received = 0;
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
-  std::uint64_t bytes_direct = 0;  // read from or written to peers' mapped memory instead of being sent
+  std::uint64_t bytes_sent_to_other_hosts = 0;  // of bytes_sent
+  std::uint64_t bytes_direct = 0;               // read from or written to peers' mapped memory instead of being sent
 };
 
 class Endpoint {
@@ -113,6 +114,8 @@ class Endpoint {
   int size() const;
   const Transport::Facts& facts() const;
   const Clock& clock() const;
+  // What a peer's clock shows when this rank's shows 0, as well as it is known.
+  Duration clock_offset(Rank peer) const;
   // "rank 3 (host lab7, pid 4711)"
   std::string describe(Rank peer) const;
 

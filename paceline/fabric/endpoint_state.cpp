@@ -25,7 +25,12 @@ std::uint64_t eager_cost(std::size_t payload_bytes) { return payload_bytes + siz
 
 Endpoint::State::State(std::unique_ptr<Transport> t)
     : transport(std::move(t)), facts(transport->facts()), peers_(static_cast<std::size_t>(facts.size)) {
-  for (Peer& peer : peers_) peer.credit = kEagerWindow;
+  for (Rank rank = 0; rank < facts.size; ++rank) {
+    peer_of(rank).credit = kEagerWindow;
+    peer_of(rank).max_payload = transport->max_payload(rank);
+    const auto host_of = [&](Rank r) { return facts.hosts[static_cast<std::size_t>(r)]; };
+    peer_of(rank).other_host = host_of(rank) != host_of(facts.rank);
+  }
 }
 
 std::string Endpoint::State::describe(Rank peer) const {
@@ -34,8 +39,11 @@ std::string Endpoint::State::describe(Rank peer) const {
 }
 
 Error Endpoint::State::departure(Rank peer) const {
-  const bool left = peers_[static_cast<std::size_t>(peer)].departed == Departure::closed;
-  return Error(Code::peer_lost, peer, describe(peer) + (left ? " has left the job" : " has died"));
+  const auto how = peers_[static_cast<std::size_t>(peer)].departed.value_or(Departure::lost);
+  const char* what = how == Departure::closed ? " has left the job"
+                     : how == Departure::lost ? " has died"
+                                              : " can no longer be reached: its host does not answer";
+  return Error(Code::peer_lost, peer, describe(peer) + what);
 }
 
 // ---- outgoing
@@ -64,7 +72,12 @@ Operation* Endpoint::State::send(Rank to, Tag tag, std::span<const std::byte> by
 }
 
 bool Endpoint::State::may_be_eager(const Peer& peer, std::size_t bytes) const {
-  return bytes <= facts.max_payload && peer.credit >= eager_cost(bytes);
+  return bytes <= peer.max_payload && peer.credit >= eager_cost(bytes);
+}
+
+void Endpoint::State::count_sent(const Peer& peer, std::size_t bytes) {
+  counters.bytes_sent += bytes;
+  if (peer.other_host) counters.bytes_sent_to_other_hosts += bytes;
 }
 
 // False when the link has no room now.
@@ -79,7 +92,7 @@ bool Endpoint::State::put_eager(Rank to, Peer& peer, const Tag& tag, std::span<c
   if (!transport->put(to, header, bytes.data())) return false;
   peer.credit -= eager_cost(bytes.size());
   ++counters.messages_sent;
-  counters.bytes_sent += bytes.size();
+  count_sent(peer, bytes.size());
   return true;
 }
 
@@ -108,8 +121,9 @@ bool Endpoint::State::announce(Rank to, Peer& peer, Operation* operation) {
 
 // False when the link had no room for the next frame.
 bool Endpoint::State::stream(Rank to, Operation* operation) {
+  const std::size_t most = peer_of(to).max_payload;
   for (int frame = 0; frame < kBurst && operation->moved < operation->total; ++frame) {
-    const std::size_t bytes = std::min(operation->total - operation->moved, facts.max_payload);
+    const std::size_t bytes = std::min(operation->total - operation->moved, most);
     const FrameHeader header{.kind = FrameKind::data,
                              .bytes = static_cast<std::uint32_t>(bytes),
                              .context = operation->tag.context,
@@ -119,7 +133,7 @@ bool Endpoint::State::stream(Rank to, Operation* operation) {
                              .offset = operation->moved};
     if (!transport->put(to, header, operation->source + operation->moved)) return false;
     operation->moved += bytes;
-    counters.bytes_sent += bytes;
+    count_sent(peer_of(to), bytes);
   }
   return true;
 }

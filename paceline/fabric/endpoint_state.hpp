@@ -49,7 +49,9 @@ class Endpoint::State final : public TransportSink {
   bool closed = false;
 
   bool gone(Rank peer) const { return peers_[static_cast<std::size_t>(peer)].departed.has_value(); }
-  bool lost(Rank peer) const { return peers_[static_cast<std::size_t>(peer)].departed == Departure::lost; }
+  bool lost(Rank peer) const {
+    return peers_[static_cast<std::size_t>(peer)].departed.value_or(Departure::closed) != Departure::closed;
+  }
 
  private:
   struct Peer {
@@ -58,8 +60,10 @@ class Endpoint::State final : public TransportSink {
     std::deque<Operation*> granted;                           // sends whose payload may go
     std::unordered_map<std::uint64_t, Operation*> requested;  // sends that wait for a grant, by message number
     std::unordered_map<std::uint64_t, Operation*> incoming;   // receives being filled, by the sender's number
-    std::uint64_t credit = 0;                                 // bytes of eager messages that we may still send
-    std::uint64_t owed = 0;                                   // bytes consumed and not yet credited back
+    bool other_host = false;
+    std::size_t max_payload = 0;  // of a frame to it
+    std::uint64_t credit = 0;     // bytes of eager messages that we may still send
+    std::uint64_t owed = 0;       // bytes consumed and not yet credited back
     std::optional<Departure> departed;
 
     bool has_backlog() const { return !control.empty() || !queued.empty() || !granted.empty(); }
@@ -70,6 +74,7 @@ class Endpoint::State final : public TransportSink {
   // Outgoing.
   bool may_be_eager(const Peer& peer, std::size_t bytes) const;
   bool put_eager(Rank to, Peer& peer, const Tag& tag, std::span<const std::byte> bytes, std::uint64_t fingerprint);
+  void count_sent(const Peer& peer, std::size_t bytes);
   bool announce(Rank to, Peer& peer, Operation* operation);
   bool stream(Rank to, Operation* operation);
   bool flush(Rank to, Peer& peer);

@@ -15,6 +15,7 @@ namespace paceline {
 namespace {
 
 constexpr std::uint64_t kDoorbellKey = ~std::uint64_t{0};
+constexpr std::uint64_t kCompanionKey = kDoorbellKey - 1;
 
 // Note [Spinning before sleeping]. Waking a sleeper costs 5 to 100 µs. A rank that spins for less than that falls into
 // step with its peer in the worst way: each is asleep whenever the other is done. But where the peer needs the very
@@ -46,8 +47,8 @@ InboxTransport::InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::str
   if (!epoll_.valid()) throw system_error("cannot create an epoll descriptor", errno);
   facts_ = {.rank = rank,
             .size = static_cast<int>(peers.size()),
-            .max_payload = own_.shape().payload,
             .cores = cores,
+            .hosts = std::vector<int>(peers.size(), 0),
             .backend = std::move(backend)};
   for (InboxPeer& peer : peers) {
     Link link{.peer = std::move(peer)};
@@ -66,6 +67,11 @@ void InboxTransport::watch(int descriptor, std::uint64_t key) {
   }
 }
 
+void InboxTransport::accompany(Companion* companion, std::initializer_list<int> descriptors) {
+  companion_ = companion;
+  for (const int descriptor : descriptors) watch(descriptor, kCompanionKey);
+}
+
 void InboxTransport::unwatch(int descriptor) { epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, descriptor, nullptr); }
 
 bool InboxTransport::has_room(Link& link) {
@@ -77,7 +83,7 @@ bool InboxTransport::has_room(Link& link) {
 
 bool InboxTransport::put(Rank to, const FrameHeader& header, const std::byte* payload) {
   Link& link = links_[static_cast<std::size_t>(to)];
-  CHECK(header.bytes <= facts_.max_payload, "a frame's payload fits into a cell");
+  CHECK(header.bytes <= own_.shape().payload, "a frame's payload fits into a cell");
   if (link.presence != Presence::here) return true;
   if (!has_room(link)) {
     link.refused = true;
@@ -138,7 +144,7 @@ bool InboxTransport::drain(Rank from, Link& link, TransportSink& sink) {
     if (cell.stamp.load(std::memory_order_seq_cst) != link.received + 1) break;
     // A copy: the header is checked, and must not change under the checker. The payload is only data.
     const FrameHeader header = cell.header;
-    const std::size_t bytes = std::min<std::size_t>(header.bytes, facts_.max_payload);
+    const std::size_t bytes = std::min<std::size_t>(header.bytes, own_.shape().payload);
     const bool in_header = header.kind == FrameKind::eager && bytes <= kInlinePayload;
     const std::byte* payload = in_header ? reinterpret_cast<const std::byte*>(&header.message) : Inbox::payload(cell);
     sink.on_frame(from, header, {payload, bytes});
@@ -176,6 +182,7 @@ void InboxTransport::note_departure(Rank peer, Departure how) {
 }
 
 bool InboxTransport::something_to_do() const {
+  if (companion_ != nullptr && companion_->busy()) return true;
   if (leaving_ > 0 || own_.control().alerts.load(std::memory_order_seq_cst) != alerts_seen_) return true;
   for (Rank peer = 0; peer < facts_.size; ++peer) {
     const Link& link = links_[static_cast<std::size_t>(peer)];
@@ -190,7 +197,8 @@ bool InboxTransport::something_to_do() const {
 
 void InboxTransport::wait(TimePoint until) {
   if (something_to_do()) return;
-  const bool crowded = facts_.size > facts_.cores;
+  // What comes over a network takes longer than any spinning.
+  const bool crowded = facts_.size > facts_.cores || (companion_ != nullptr && facts_.size == 1);
   const bool trying = brief_waits_left_ == 0;
   if (!crowded && spin(std::min(until, clock_.now() + (trying ? kLongSpin : kBriefSpin)))) {
     if (trying) vain_spins_ = 0;
@@ -254,11 +262,12 @@ bool InboxTransport::spin(TimePoint stop) const {
 void InboxTransport::sleep(TimePoint until) {
   own_.control().core.store(current_core() + 1, std::memory_order_relaxed);
   own_.control().asleep.store(1, std::memory_order_seq_cst);  // see Note [Waking a sleeper]
-  if (!something_to_do()) {
+  if (!something_to_do() && (companion_ == nullptr || companion_->arm())) {
     epoll_event events[16];
     const timespec span = until == kNever ? timespec{} : until_then(until, clock_.now());
     const int ready = epoll_pwait2(epoll_.number(), events, 16, until == kNever ? nullptr : &span, nullptr);
     for (int i = 0; i < ready; ++i) {
+      if (events[i].data.u64 == kCompanionKey) continue;  // it is looked after in poll
       if (events[i].data.u64 != kDoorbellKey) {
         on_ready(events[i].data.u64);
         continue;

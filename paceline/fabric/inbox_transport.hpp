@@ -5,6 +5,7 @@
 // Owned by one thread. Peers touch only the Inbox and write to the doorbell's eventfd.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include "paceline/fabric/descriptor.hpp"
@@ -31,6 +32,19 @@ class InboxTransport : public Transport {
   const Facts& facts() const override { return facts_; }
   const Identity& identity(Rank peer) const override { return links_[static_cast<std::size_t>(peer)].peer.identity; }
   const Clock& clock() const override { return clock_; }
+  Duration clock_offset(Rank /*peer*/) const override { return Duration(0); }
+  std::size_t max_payload(Rank /*to*/) const override { return own_.shape().payload; }
+
+  // What else the owner waits for, beside its inbox.
+  class Companion {
+   public:
+    virtual bool busy() const = 0;  // there is something to do
+    virtual bool arm() = 0;         // before sleeping on its descriptors: false when there is something to do
+
+   protected:
+    ~Companion() = default;
+  };
+  void accompany(Companion* companion, std::initializer_list<int> descriptors);
 
  protected:
   // `peers` by rank; the entry of this rank itself holds its own inbox and doorbell.
@@ -78,6 +92,7 @@ class InboxTransport : public Transport {
   int brief_waits_left_ = 0;
   std::uint64_t alerts_seen_ = 0;
   int leaving_ = 0;
+  Companion* companion_ = nullptr;
 };
 
 }  // namespace paceline

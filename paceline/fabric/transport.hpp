@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "paceline/core/clock.hpp"
 #include "paceline/core/error.hpp"
@@ -43,8 +44,9 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 56);
 
 enum class Departure : std::uint8_t {
-  closed,  // the peer closed its endpoint
-  lost,    // the peer died or can no longer be reached
+  closed,       // the peer closed its endpoint
+  lost,         // the peer died
+  unreachable,  // its host does not answer any more
 };
 
 // Who a rank is, for sentences that a person reads.
@@ -108,14 +110,19 @@ class Transport {
   struct Facts {
     Rank rank = 0;
     int size = 1;
-    std::size_t max_payload = 0;  // of one frame
-    int cores = 1;                // shared by the ranks of this host
-    bool mapped_memory = true;    // peers' regions can be mapped
-    std::string backend = {};     // "thread", "shm", "sim"
+    int cores = 1;                // shared by the ranks of a host, the same number on every rank
+    bool mapped_memory = true;    // regions of peers of this host can be mapped
+    std::vector<int> hosts = {};  // by rank; ranks with the same number are on one host
+    std::string backend = {};     // "thread", "shm", "hosts", "sim"
+    std::string network = {};     // what carries frames between hosts, for a person
   };
   virtual const Facts& facts() const = 0;
+  // Of one frame to this peer; constant.
+  virtual std::size_t max_payload(Rank to) const = 0;
   virtual const Identity& identity(Rank peer) const = 0;
   virtual const Clock& clock() const = 0;
+  // What the peer's clock shows when ours shows 0, as well as it is known.
+  virtual Duration clock_offset(Rank peer) const = 0;
 };
 
 }  // namespace paceline

@@ -57,7 +57,29 @@ void demand_all(const std::vector<std::string>& names, const Lookup& lookup) {
                                          fmt::join(set, " and "), fmt::join(missing, " and ")));
 }
 
+PortRange port_range(const std::string& name, const std::string& text) {
+  const std::size_t dash = text.find('-');
+  const auto first = parse<std::uint16_t>(text.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : parse<std::uint16_t>(text.substr(dash + 1));
+  if (first && last && *first >= 1024 && *first <= *last) return {*first, *last};
+  throw Error(Code::invalid,
+              fmt::format("{} is '{}' but must be a range of ports from 1024 up, for example 7000-7100", name, text));
+}
+
 }  // namespace
+
+Environment read_common(const Lookup& lookup) {
+  Environment environment;
+  if (const auto text = lookup("PACELINE_JOIN_TIMEOUT")) {
+    environment.join_timeout = positive_seconds("PACELINE_JOIN_TIMEOUT", *text);
+  }
+  NetworkChoice& network = environment.network;
+  network.device = lookup("PACELINE_DEVICE").value_or("");
+  network.transports = lookup("UCX_TLS").value_or("");
+  if (const auto text = lookup("PACELINE_PORTS")) network.ports = port_range("PACELINE_PORTS", *text);
+  if (const auto text = lookup("PACELINE_SILENCE")) network.silence = positive_seconds("PACELINE_SILENCE", *text);
+  return environment;
+}
 
 std::optional<Environment> read_environment(const Lookup& lookup) {
   const std::vector<std::string> general = {"PACELINE_RANK", "PACELINE_SIZE", "PACELINE_STORE"};
@@ -66,16 +88,13 @@ std::optional<Environment> read_environment(const Lookup& lookup) {
   if (!any) return std::nullopt;
   demand_all(general, lookup);
 
-  Environment environment;
+  Environment environment = read_common(lookup);
   environment.size = whole_number("PACELINE_SIZE", *lookup("PACELINE_SIZE"), 1, kMaxSize);
   environment.rank = whole_number("PACELINE_RANK", *lookup("PACELINE_RANK"), 0, environment.size - 1);
   environment.store = store_address(*lookup("PACELINE_STORE"));
   environment.secret = lookup("PACELINE_SECRET").value_or("");
   if (const auto text = lookup("PACELINE_LIFELINE")) {
     environment.lifeline = whole_number("PACELINE_LIFELINE", *text, 0, 1 << 20);
-  }
-  if (const auto text = lookup("PACELINE_JOIN_TIMEOUT")) {
-    environment.join_timeout = positive_seconds("PACELINE_JOIN_TIMEOUT", *text);
   }
   return environment;
 }

@@ -8,9 +8,20 @@
 
 #include "paceline/core/clock.hpp"
 #include "paceline/core/error.hpp"
-#include "paceline/launch/address.hpp"
+#include "paceline/fabric/address.hpp"
+#include "paceline/fabric/hosts/control.hpp"
 
 namespace paceline {
+
+using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+// How ranks of other hosts are to be reached.
+struct NetworkChoice {
+  std::string device;      // name or address; empty: the one that leads to the store
+  PortRange ports;         // for everything that listens
+  std::string transports;  // UCX_TLS
+  Duration silence = std::chrono::seconds(6);
+};
 
 struct Environment {
   Rank rank = 0;
@@ -19,9 +30,11 @@ struct Environment {
   std::string secret;           // empty: none
   std::optional<int> lifeline;  // set by `paceline run`: its launcher serves the store and lives as long as this pipe
   Duration join_timeout = std::chrono::seconds(60);
+  NetworkChoice network;
 };
 
-using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+// What holds however this process was started: timeouts, network. The rest as in a job of one.
+Environment read_common(const Lookup& lookup);
 
 // nullopt when none of the three variables is set: a program started alone. Throws Error{invalid} naming the variable
 // and its value when they are incomplete or make no sense.

@@ -2,15 +2,19 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
 #include <utility>
 
 #include "paceline/fabric/thread/thread.hpp"
+#include "paceline/launch/devices.hpp"
 #include "paceline/launch/environment.hpp"
 #include "paceline/launch/lifeline.hpp"
 #include "paceline/launch/meeting.hpp"
+#include "paceline/launch/proof.hpp"
+#include "paceline/launch/scheduler.hpp"
 #include "paceline/launch/store_host.hpp"
 
 namespace paceline {
@@ -22,7 +26,7 @@ struct Job::State {
   SteadyClock clock;
   // In the order in which they must outlive each other: the endpoint goes first.
   std::optional<Lifeline> lifeline;
-  std::optional<StoreHost> store;
+  std::unique_ptr<StoreHost> store;
   std::unique_ptr<Endpoint> endpoint;
 };
 
@@ -39,6 +43,30 @@ std::string host_name() {
   return name.data();
 }
 
+// Under a scheduler, rank 0 makes the secret and serves the store where the others can reach it.
+std::unique_ptr<StoreHost> open_store(Environment& environment, const Clock& clock) {
+  environment.secret = hex(random_bytes(32));
+  const std::string ip = outward_device(network_devices(), environment.network.device).address;
+  const PortRange& ports = environment.network.ports;
+  for (int port = ports.first;; ++port) {
+    try {
+      return std::make_unique<StoreHost>(StoreServerOptions{.address = {ip, static_cast<std::uint16_t>(port)},
+                                                            .terms = {.secret = environment.secret}},
+                                         clock);
+    } catch (const Error& error) {
+      if (error.code() != Code::system || port >= ports.last) throw;
+    }
+  }
+}
+
+// "10.0.0.1:4711 SECRET"
+void take_store(const std::string& shared, Environment& environment) {
+  const std::size_t space = shared.find(' ');
+  if (space == std::string::npos) throw Error(Code::refused, 0, "what rank 0 told us about its store is malformed");
+  environment.store = parse_address(shared.substr(0, space));
+  environment.secret = shared.substr(space + 1);
+}
+
 }  // namespace
 
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -48,14 +76,26 @@ Job::~Job() = default;
 
 Rank Job::rank() const { return state_->rank; }
 int Job::size() const { return state_->size; }
-// Shared memory is the one transport between processes, so that all ranks are on this host.
-int Job::local_rank() const { return state_->rank; }
-int Job::local_size() const { return state_->size; }
+int Job::local_rank() const {
+  const auto& hosts = state_->endpoint->facts().hosts;
+  const auto own = hosts.begin() + state_->rank;
+  return static_cast<int>(std::count(hosts.begin(), own, *own));
+}
+int Job::local_size() const {
+  const auto& hosts = state_->endpoint->facts().hosts;
+  return static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(state_->rank)]));
+}
 const std::string& Job::host() const { return state_->host; }
 Endpoint& Job::endpoint() { return *state_->endpoint; }
 
 Job join(int /*argc*/, char** /*argv*/) {
-  const auto environment = read_environment(look_up).value_or(Environment());
+  auto given = read_environment(look_up);
+  auto scheduler = given ? nullptr : find_scheduler(look_up);
+  Environment environment = given ? *given : read_common(look_up);
+  if (scheduler != nullptr) {
+    environment.rank = scheduler->rank();
+    environment.size = scheduler->size();
+  }
   // Children of this process have no part in the job.
   unsetenv("PACELINE_SECRET");
   unsetenv("PACELINE_LIFELINE");
@@ -70,17 +110,26 @@ Job join(int /*argc*/, char** /*argv*/) {
     return Job(std::move(state));
   }
 
+  if (scheduler != nullptr) {
+    if (environment.rank == 0) state->store = open_store(environment, state->clock);
+    const std::string where =
+        state->store ? to_string(state->store->address()) + " " + environment.secret : std::string();
+    take_store(scheduler->share(where, environment.join_timeout), environment);
+  }
   const Terms terms{.secret = environment.secret};
   const TimePoint deadline = state->clock.after(environment.join_timeout);
   const bool serves = environment.rank == 0 && !environment.lifeline;
-  if (serves) state->store.emplace(StoreServerOptions{.address = environment.store, .terms = terms}, state->clock);
+  if (serves && !state->store)
+    state->store =
+        std::make_unique<StoreHost>(StoreServerOptions{.address = environment.store, .terms = terms}, state->clock);
   StoreClient client(environment.store, terms, deadline, state->clock);
   state->endpoint = meet({.rank = environment.rank,
                           .size = environment.size,
                           .secret = environment.secret,
                           .host = state->host,
                           .timeout = environment.join_timeout,
-                          .deadline = deadline},
+                          .deadline = deadline,
+                          .network = environment.network},
                          client);
   if (serves) await_all_met(environment.size, deadline, client);
   return Job(std::move(state));

@@ -4,10 +4,16 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "paceline/core/error.hpp"
+#include "paceline/fabric/cores.hpp"
+#include "paceline/fabric/hosts/hosts_transport.hpp"
 #include "paceline/fabric/shm/shm.hpp"
+#include "paceline/launch/devices.hpp"
+#include "paceline/launch/network.hpp"
 #include "paceline/launch/proof.hpp"
 #include "paceline/launch/wire.hpp"
 
@@ -15,6 +21,7 @@ namespace paceline {
 namespace {
 
 std::string card_key(Rank rank) { return fmt::format("card/{}", rank); }
+std::string network_key(Rank rank) { return fmt::format("network/{}", rank); }
 std::string met_key(Rank rank) { return fmt::format("met/{}", rank); }
 
 std::vector<std::string> keys_of_all(int size, std::string (*key)(Rank)) {
@@ -42,18 +49,27 @@ void claim_rank(const MeetOptions& options, const Card& card, StoreClient& store
                           options.rank, other.identity.pid, other.identity.host, options.rank));
 }
 
-std::vector<Card> collect_cards(const MeetOptions& options, StoreClient& store) {
-  const auto values = store.collect(keys_of_all(options.size, card_key), options.deadline);
-  std::vector<Card> cards;
+// What every rank has published under its key.
+std::vector<std::string> collect(const MeetOptions& options, std::string (*key)(Rank), StoreClient& store) {
+  const auto values = store.collect(keys_of_all(options.size, key), options.deadline);
+  std::vector<std::string> all;
   std::vector<Rank> missing;
   for (Rank rank = 0; rank < options.size; ++rank) {
     const auto& value = values[static_cast<std::size_t>(rank)];
-    value ? cards.push_back(decode_card(rank, *value)) : missing.push_back(rank);
+    value ? all.push_back(*value) : missing.push_back(rank);
   }
-  if (missing.empty()) return cards;
+  if (missing.empty()) return all;
   throw Error(Code::timeout, missing.front(),
               fmt::format("{} of {} did not join within {:g} s (PACELINE_JOIN_TIMEOUT)", list_ranks(missing),
                           options.size, seconds(options.timeout)));
+}
+
+std::vector<Card> collect_cards(const MeetOptions& options, StoreClient& store) {
+  std::vector<Card> cards;
+  for (const std::string& value : collect(options, card_key, store)) {
+    cards.push_back(decode_card(static_cast<Rank>(cards.size()), value));
+  }
+  return cards;
 }
 
 void check_versions(const std::vector<Card>& cards) {
@@ -65,30 +81,89 @@ void check_versions(const std::vector<Card>& cards) {
   }
 }
 
-std::unique_ptr<Endpoint> connect(const MeetOptions& options, const std::vector<Card>& cards, shm::Door door) {
-  shm::ConnectOptions how;
-  how.rank = options.rank;
-  // With a secret, the salt alone, which travels in the clear, does not give the token away.
-  how.token = hex(hmac_sha256(options.secret, "paceline job token " + cards.front().salt));
-  how.deadline = options.deadline;
+// With a secret, the salt alone, which travels in the clear, does not give the token away.
+std::string job_token(const MeetOptions& options, const std::vector<Card>& cards) {
+  return hmac_sha256(options.secret, "paceline job token " + cards.front().salt);
+}
+
+std::unique_ptr<Endpoint> connect_one_host(const MeetOptions& options, const std::vector<Card>& cards, shm::Door door) {
+  shm::ConnectOptions how{.rank = options.rank, .token = hex(job_token(options, cards)), .deadline = options.deadline};
   for (const Card& card : cards) how.peers.push_back({card.door, card.identity});
-  try {
-    return shm::connect(how, std::move(door));
-  } catch (const Error& error) {
-    const bool named = error.code() == Code::peer_lost && error.rank() >= 0 && error.rank() < options.size;
-    if (!named) throw;
-    const std::string& host = cards[static_cast<std::size_t>(error.rank())].identity.host;
-    if (host == options.host) throw;
-    throw Error(Code::invalid, error.rank(),
-                fmt::format("rank {} is on host {} and this rank, {}, on {}: this build has no transport between hosts",
-                            error.rank(), host, options.rank, options.host));
+  return shm::connect(how, std::move(door));
+}
+
+// Hosts are numbered in the order in which their first ranks come.
+std::vector<int> number_hosts(const std::vector<Card>& cards) {
+  std::vector<std::string> keys;
+  std::vector<int> hosts;
+  for (const Card& card : cards) {
+    const auto found = std::find(keys.begin(), keys.end(), card.host_key);
+    hosts.push_back(static_cast<int>(found - keys.begin()));
+    if (found == keys.end()) keys.push_back(card.host_key);
   }
+  return hosts;
+}
+
+// What a rank tells the others when it turns out that there are several hosts.
+struct NetworkCard {
+  std::string control;  // address of its ControlDoor
+  std::string wire;     // of its Wire
+  int cores = 1;
+};
+
+NetworkCard decode_network_card(Rank rank, std::string_view bytes) {
+  Reader reader(bytes);
+  NetworkCard card;
+  card.control = reader.text();
+  card.wire = reader.text();
+  card.cores = static_cast<int>(reader.number<std::uint32_t>());
+  if (!reader.complete()) throw Error(Code::refused, rank, fmt::format("what rank {} published is malformed", rank));
+  return card;
+}
+
+// What is on the wire in clear must not open the doors of shared memory, so it is another one.
+Token wire_token(const std::string& token) {
+  const Digest digest = hmac_sha256(token, "paceline wire");
+  Token result;
+  std::memcpy(result.data(), digest.data(), result.size());
+  return result;
+}
+
+std::unique_ptr<Endpoint> connect_many_hosts(const MeetOptions& options, const std::vector<Card>& cards,
+                                             const std::vector<int>& hosts, shm::Door door, StoreClient& store) {
+  if (options.secret.empty()) {
+    throw Error(Code::invalid, "workers on several hosts need a secret, the same for all: PACELINE_SECRET");
+  }
+  const Device device = choose_device(network_devices(), options.network.device, store.local_address());
+  Doors doors{std::move(door), ControlDoor(device.address, options.network.ports),
+              open_network({device, options.network.ports, options.network.transports})};
+  const std::string card = Writer()
+                               .text(doors.control.address())
+                               .text(doors.wire->address())
+                               .number(static_cast<std::uint32_t>(available_cores().count()))
+                               .take();
+  store.set(network_key(options.rank), card, options.deadline);
+
+  const std::string token = job_token(options, cards);
+  HostsOptions how{.rank = options.rank,
+                   .token = hex(token),
+                   .wire_token = wire_token(token),
+                   .deadline = options.deadline,
+                   .silence = options.network.silence};
+  const auto values = collect(options, network_key, store);
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const NetworkCard of_rank = decode_network_card(static_cast<Rank>(rank), values[rank]);
+    how.peers.push_back(
+        {hosts[rank], cards[rank].door, of_rank.control, of_rank.wire, of_rank.cores, cards[rank].identity});
+  }
+  return connect_hosts(how, std::move(doors));
 }
 
 }  // namespace
 
 std::string encode(const Card& card) {
   return Writer()
+      .text(card.host_key)
       .text(card.door)
       .text(card.identity.host)
       .number(static_cast<std::uint32_t>(card.identity.pid))
@@ -101,6 +176,7 @@ std::string encode(const Card& card) {
 Card decode_card(Rank rank, std::string_view bytes) {
   Reader reader(bytes);
   Card card;
+  card.host_key = reader.text();
   card.door = reader.text();
   card.identity.host = reader.text();
   card.identity.pid = static_cast<int>(reader.number<std::uint32_t>());
@@ -114,13 +190,17 @@ Card decode_card(Rank rank, std::string_view bytes) {
 std::unique_ptr<Endpoint> meet(const MeetOptions& options, StoreClient& store) {
   shm::Door door;
   Card card;
+  card.host_key = host_key();
   card.door = door.name();
   card.identity = {options.host, getpid()};
   card.salt = random_bytes(kNonceBytes);
   claim_rank(options, card, store);
   const std::vector<Card> cards = collect_cards(options, store);
   check_versions(cards);
-  auto endpoint = connect(options, cards, std::move(door));
+  const std::vector<int> hosts = number_hosts(cards);
+  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
+  auto endpoint = one_host ? connect_one_host(options, cards, std::move(door))
+                           : connect_many_hosts(options, cards, hosts, std::move(door), store);
   store.set(met_key(options.rank), {}, options.deadline);
   return endpoint;
 }

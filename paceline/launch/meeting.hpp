@@ -1,5 +1,6 @@
-// meet: how the ranks of a job find each other through the store. Each publishes a card under its rank, waits for the
-// cards of all others, and connects to them.
+// meet: how the ranks of a job find each other through the store. Each publishes a card under its rank and waits for
+// the cards of all others. If all are on one host, they connect through shared memory; if not, each opens a network,
+// and a second round of cards says where.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 
 #include "paceline/core/clock.hpp"
 #include "paceline/fabric/endpoint.hpp"
+#include "paceline/launch/environment.hpp"
 #include "paceline/launch/protocol.hpp"
 #include "paceline/launch/store_client.hpp"
 
@@ -14,7 +16,8 @@ namespace paceline {
 
 // What a rank tells the others about itself.
 struct Card {
-  std::string door;  // where it can be reached through shared memory
+  std::string host_key;  // see devices.hpp
+  std::string door;      // where it can be reached through shared memory
   Identity identity;
   Versions versions = this_build();
   std::string salt;  // random; rank 0's makes the job's token
@@ -30,6 +33,7 @@ struct MeetOptions {
   std::string host;
   Duration timeout{};
   TimePoint deadline = kNever;
+  NetworkChoice network = {};
 };
 std::unique_ptr<Endpoint> meet(const MeetOptions& options, StoreClient& store);
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "paceline/core/clock.hpp"
+#include "paceline/fabric/address.hpp"
 #include "paceline/fabric/descriptor.hpp"
-#include "paceline/launch/address.hpp"
 #include "paceline/launch/client_session.hpp"
 
 namespace paceline {
@@ -21,6 +21,9 @@ class StoreClient {
   // connections away while strangers storm it. Throws Error{refused} when the store is not that of this job,
   // Error{timeout} when there is none, Error{invalid} for an address beyond loopback without a secret.
   StoreClient(const Address& address, const Terms& terms, TimePoint deadline, const Clock& clock);
+
+  // This side's address of the connection, without the port.
+  std::string local_address() const;
 
   // All throw Error{timeout} at the deadline and Error{peer_lost} when the store is gone.
   void set(const std::string& key, const std::string& value, TimePoint deadline);

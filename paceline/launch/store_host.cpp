@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "paceline/core/error.hpp"
-#include "paceline/launch/quiet_thread.hpp"
+#include "paceline/fabric/quiet_thread.hpp"
 
 namespace paceline {
 

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "paceline/core/clock.hpp"
+#include "paceline/fabric/address.hpp"
 #include "paceline/fabric/descriptor.hpp"
-#include "paceline/launch/address.hpp"
 #include "paceline/launch/server_session.hpp"
 #include "paceline/launch/store.hpp"
 

@@ -16,12 +16,31 @@ auto find(const EnvironmentList& environment, const std::string& name) {
                       [&](const std::string& entry) { return entry.starts_with(start); });
 }
 
-void set(EnvironmentList& environment, const std::string& name, const std::string& value) {
+constexpr const char* kPassedPrefixes[] = {"PACELINE_", "UCX_", "OMP_"};
+constexpr const char* kOfOneWorker[] = {"PACELINE_RANK",   "PACELINE_SIZE",     "PACELINE_STORE",
+                                        "PACELINE_SECRET", "PACELINE_LIFELINE", kJobVariable};
+
+bool is_passed(const std::string& name, const std::vector<std::string>& also) {
+  if (std::find(std::begin(kOfOneWorker), std::end(kOfOneWorker), name) != std::end(kOfOneWorker)) return false;
+  if (std::find(also.begin(), also.end(), name) != also.end()) return true;
+  return std::any_of(std::begin(kPassedPrefixes), std::end(kPassedPrefixes),
+                     [&](const char* prefix) { return name.starts_with(prefix); });
+}
+
+}  // namespace
+
+void set_variable(EnvironmentList& environment, const std::string& name, const std::string& value) {
   std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
   environment.push_back(name + "=" + value);
 }
 
-}  // namespace
+EnvironmentList variables_to_pass(const EnvironmentList& environment, const std::vector<std::string>& also) {
+  EnvironmentList passed;
+  for (const std::string& entry : environment) {
+    if (is_passed(entry.substr(0, entry.find('=')), also)) passed.push_back(entry);
+  }
+  return passed;
+}
 
 std::string variable(const EnvironmentList& environment, const std::string& name) {
   const auto found = find(environment, name);
@@ -29,15 +48,15 @@ std::string variable(const EnvironmentList& environment, const std::string& name
 }
 
 EnvironmentList worker_environment(EnvironmentList base, const WorkerVariables& variables) {
-  set(base, "PACELINE_RANK", std::to_string(variables.rank));
-  set(base, "PACELINE_SIZE", std::to_string(variables.size));
-  set(base, "PACELINE_STORE", variables.store);
-  set(base, kJobVariable, variables.job);
-  set(base, "PACELINE_SECRET", variables.secret);
-  set(base, "PACELINE_LIFELINE", std::to_string(variables.lifeline));
+  set_variable(base, "PACELINE_RANK", std::to_string(variables.rank));
+  set_variable(base, "PACELINE_SIZE", std::to_string(variables.size));
+  set_variable(base, "PACELINE_STORE", variables.store);
+  set_variable(base, kJobVariable, variables.job);
+  set_variable(base, "PACELINE_SECRET", variables.secret);
+  set_variable(base, "PACELINE_LIFELINE", std::to_string(variables.lifeline));
   for (const char* name : kThreadVariables) {
     const bool keep = !variables.override_threads && find(base, name) != base.end();
-    if (!keep) set(base, name, std::to_string(variables.threads));
+    if (!keep) set_variable(base, name, std::to_string(variables.threads));
   }
   return base;
 }

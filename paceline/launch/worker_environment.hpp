@@ -13,6 +13,12 @@ using EnvironmentList = std::vector<std::string>;  // NAME=value
 // Empty if it is not set.
 std::string variable(const EnvironmentList& environment, const std::string& name);
 
+void set_variable(EnvironmentList& environment, const std::string& name, const std::string& value);
+
+// What workers on other hosts get of the launcher's environment: PACELINE_*, UCX_* and OMP_*, but not what belongs to
+// one worker, and the variables named `also`.
+EnvironmentList variables_to_pass(const EnvironmentList& environment, const std::vector<std::string>& also);
+
 struct WorkerVariables {
   Rank rank = 0;
   int size = 1;

@@ -35,5 +35,17 @@ TEST(WorkerEnvironment, ThreadsGivenOnTheCommandLineWin) {
   EXPECT_EQ(variable(worker_environment({"OMP_NUM_THREADS=7"}, worker), "OMP_NUM_THREADS"), "2");
 }
 
+TEST(VariablesToPass, AreOursAndThoseOfTheLibrariesAndWhatWasNamed) {
+  const EnvironmentList own = {"PATH=/bin",         "HOME=/root",      "PACELINE_PORTS=7000-7100", "UCX_TLS=tcp",
+                               "OMP_NUM_THREADS=2", "PACELINE_RANK=3", "PACELINE_SECRET=s",        "PACELINE_JOB=j",
+                               "MODEL=a=b",         "OMPI_X=1"};
+  EXPECT_EQ(variables_to_pass(own, {"MODEL", "ABSENT"}),
+            (EnvironmentList{"PACELINE_PORTS=7000-7100", "UCX_TLS=tcp", "OMP_NUM_THREADS=2", "MODEL=a=b"}));
+}
+
+TEST(VariablesToPass, TheSecretIsNotEvenPassedByName) {
+  EXPECT_EQ(variables_to_pass({"PACELINE_SECRET=s"}, {"PACELINE_SECRET"}), EnvironmentList{});
+}
+
 }  // namespace
 }  // namespace paceline

@@ -1,7 +1,6 @@
 #include "paceline/fabric/shm/handshake.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 
 #include "paceline/fabric/inbox.hpp"
 #include "paceline/fabric/shm/socket.hpp"
+#include "paceline/fabric/wait_for.hpp"
 
 namespace paceline::shm {
 namespace {

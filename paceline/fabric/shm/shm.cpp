@@ -180,9 +180,13 @@ std::vector<std::unique_ptr<Endpoint>> make_shm_thread_endpoints(int size) {
   return endpoints;
 }
 
-std::unique_ptr<Endpoint> connect(const ConnectOptions& options, Door door) {
+std::unique_ptr<InboxTransport> connect_transport(const ConnectOptions& options, Door door) {
   std::vector<Met> met = meet(options, door);
-  return std::make_unique<Endpoint>(std::make_unique<ShmTransport>(options, std::move(met)));
+  return std::make_unique<ShmTransport>(options, std::move(met));
+}
+
+std::unique_ptr<Endpoint> connect(const ConnectOptions& options, Door door) {
+  return std::make_unique<Endpoint>(connect_transport(options, std::move(door)));
 }
 
 }  // namespace paceline::shm

@@ -14,6 +14,7 @@
 #include "paceline/core/clock.hpp"
 #include "paceline/fabric/descriptor.hpp"
 #include "paceline/fabric/endpoint.hpp"
+#include "paceline/fabric/inbox_transport.hpp"
 
 namespace paceline::shm {
 
@@ -44,6 +45,9 @@ struct ConnectOptions {
 // Meets all peers. Throws Error{peer_lost} naming a rank that cannot be reached through shared memory, Error{timeout}
 // naming those that did not come.
 std::unique_ptr<Endpoint> connect(const ConnectOptions& options, Door door);
+
+// Only the transport, for whoever has ranks of other hosts as well.
+std::unique_ptr<InboxTransport> connect_transport(const ConnectOptions& options, Door door);
 
 // The same back end with ranks as threads of this process and one mapping of each inbox, so that a race detector, which
 // knows memory by its address, can watch them.

@@ -1,6 +1,5 @@
 #include "paceline/fabric/shm/socket.hpp"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "paceline/core/error.hpp"
+#include "paceline/fabric/wait_for.hpp"
 
 namespace paceline::shm {
 namespace {
@@ -67,22 +67,6 @@ std::vector<Descriptor> detach(msghdr& message) {
 }
 
 }  // namespace
-
-bool wait_for(int socket, short events, TimePoint deadline) {
-  const SteadyClock clock;
-  for (;;) {
-    int milliseconds = -1;
-    if (deadline != kNever) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock.now());
-      milliseconds = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1 << 30));
-    }
-    pollfd entry{.fd = socket, .events = events, .revents = 0};
-    const int ready = ::poll(&entry, 1, milliseconds);
-    if (ready > 0) return true;
-    if (ready == 0 && clock.now() >= deadline) return false;
-    if (ready < 0 && errno != EINTR) throw system_error("cannot wait for a socket", errno);
-  }
-}
 
 void send_packet(int socket, const Packet& packet, std::span<const int> descriptors, TimePoint deadline) {
   Packet copy = packet;

@@ -40,9 +40,6 @@ enum class Reading { nothing_yet, end, packet };
 // Never blocks. `end`: the peer has closed its side, or sent something that is no Packet.
 Reading receive_packet(int socket, Received& into);
 
-// Until the socket can be read (POLLIN) or written (POLLOUT), or the deadline; false at the deadline.
-bool wait_for(int socket, short events, TimePoint deadline);
-
 Descriptor connect_to(const std::string& abstract_name);  // invalid if nobody listens there
 Descriptor listen_at(const std::string& abstract_name);
 

@@ -8,8 +8,12 @@
 namespace paceline::sim {
 namespace {
 
-constexpr std::size_t kWireHeaderBytes = 64;
 constexpr int kMostRetries = 16;
+
+Duration time_on_wire(const SimLink& shape, const FrameHeader& header, double bytes_per_second) {
+  const auto bytes = static_cast<double>(shape.header_bytes + header.bytes);
+  return Duration(static_cast<Duration::rep>(bytes * 1e9 / bytes_per_second));
+}
 
 Duration scaled(Duration span, double factor) {
   return Duration(static_cast<Duration::rep>(static_cast<double>(span.count()) * factor));
@@ -22,7 +26,8 @@ Network::Network(const SimOptions& options, Trace& trace, SimCounters& counters)
       trace_(trace),
       counters_(counters),
       links_(static_cast<std::size_t>(options.ranks) * static_cast<std::size_t>(options.ranks)),
-      inboxes_(static_cast<std::size_t>(options.ranks)) {
+      inboxes_(static_cast<std::size_t>(options.ranks)),
+      next_(static_cast<std::size_t>(options.ranks), kNever) {
   for (Rank from = 0; from < options.ranks; ++from) {
     for (Rank to = 0; to < options.ranks; ++to) {
       Link& one = link(from, to);
@@ -33,6 +38,7 @@ Network::Network(const SimOptions& options, Trace& trace, SimCounters& counters)
             "a simulated link has a latency, a bandwidth and room for a frame");
     }
   }
+  lookahead_ = least_latency();
 }
 
 std::size_t Network::index(Rank from, Rank to) const {
@@ -60,7 +66,7 @@ void Network::cut(Rank a, Rank b, TimePoint when) {
   }
 }
 
-Duration Network::lookahead() const {
+Duration Network::least_latency() const {
   Duration least = Duration::max();
   for (Rank from = 0; from < options_.ranks; ++from) {
     for (Rank to = 0; to < options_.ranks; ++to) {
@@ -86,8 +92,14 @@ void Network::check_causality(Rank to, TimePoint when) const {
 
 void Network::push(Rank to, EventKind kind, Rank peer, std::uint64_t number, TimePoint when) {
   check_causality(to, when);
-  inbox(to).events.push({when, mix(options_.seed, events_++), kind, peer, number});
+  enqueue(to, kind, peer, number, when);
   if (scheduler_ != nullptr) scheduler_->announce(when);
+}
+
+void Network::enqueue(Rank to, EventKind kind, Rank peer, std::uint64_t number, TimePoint when) {
+  inbox(to).events.push({when, mix(options_.seed, events_++), kind, peer, number});
+  TimePoint& next = next_[static_cast<std::size_t>(to)];
+  next = std::min(next, when);
 }
 
 bool Network::put(Rank from, Rank to, const FrameHeader& header, const std::byte* payload, TimePoint now) {
@@ -120,10 +132,17 @@ bool Network::put(Rank from, Rank to, const FrameHeader& header, const std::byte
 void Network::transmit(Rank from, Rank to, Frame frame, TimePoint not_before, TimePoint now) {
   Link& one = link(from, to);
   const std::uint64_t sequence = one.first_sequence + one.frames.size();
-  const double bytes = static_cast<double>(kWireHeaderBytes + frame.header.bytes);
-  const Duration on_wire(static_cast<Duration::rep>(bytes * 1e9 / one.shape.bytes_per_second));
-  one.busy_until = std::max(now, one.busy_until) + on_wire;
-  TimePoint arrival = std::max(one.busy_until + flight(one), not_before);
+  const bool ports = through_ports(from, to);
+  TimePoint start = std::max(now, one.busy_until);
+  if (ports) {
+    TimePoint& port = inbox(from).port_out;
+    start = std::max(start, port);
+    port = start + time_on_wire(one.shape, frame.header, options_.port_bytes_per_second);
+  }
+  const Duration on_wire = time_on_wire(one.shape, frame.header, one.shape.bytes_per_second);
+  one.busy_until = start + on_wire;
+  const EventKind kind = ports ? EventKind::at_port : EventKind::frame;
+  TimePoint arrival = std::max((ports ? start : one.busy_until) + flight(one), not_before);
   if (from != to) {
     for (int retry = 0; retry < kMostRetries && one.random.uniform() < options_.faults.loss; ++retry) {
       arrival += options_.faults.retry * (1 << std::min(retry, 6));
@@ -131,11 +150,11 @@ void Network::transmit(Rank from, Rank to, Frame frame, TimePoint not_before, Ti
       note(now, SimEvent::lost, from, to, sequence, frame.header);
     }
     if (one.random.uniform() < options_.faults.duplicate) {
-      push(to, EventKind::frame, from, sequence, arrival + scaled(options_.faults.retry, 2 * one.random.uniform()));
+      push(to, kind, from, sequence, arrival + scaled(options_.faults.retry, 2 * one.random.uniform()));
     }
   }
   one.frames.push_back(std::move(frame));
-  push(to, EventKind::frame, from, sequence, arrival);
+  push(to, kind, from, sequence, arrival);
 }
 
 void Network::close(Rank rank, TimePoint now) {
@@ -172,17 +191,13 @@ TimePoint Network::propagate(Rank from, Rank to, Wake wake, TimePoint now) {
   return arrival;
 }
 
-TimePoint Network::next_event(Rank rank) const {
-  const Inbox& mine = inbox(rank);
-  return mine.events.empty() ? kNever : mine.events.top().time;
-}
-
 bool Network::advance(Rank rank, TimePoint now) {
   Inbox& mine = inbox(rank);
   mine.seen = std::max(mine.seen, now);
   while (next_event(rank) <= now) {
     const Event event = mine.events.top();
     mine.events.pop();
+    next_[static_cast<std::size_t>(rank)] = mine.events.empty() ? kNever : mine.events.top().time;
     apply(rank, event);
   }
   return !mine.arrived.empty() || mine.alert || mine.room;
@@ -190,6 +205,7 @@ bool Network::advance(Rank rank, TimePoint now) {
 
 void Network::apply(Rank rank, const Event& event) {
   switch (event.kind) {
+    case EventKind::at_port: pass_port(rank, event); break;
     case EventKind::frame: receive(rank, event); break;
     case EventKind::cut: end(rank, event.peer, Departure::lost); break;
     case EventKind::alert: inbox(rank).alert = inbox(rank).alert || event.time <= link(event.peer, rank).cut; break;
@@ -201,6 +217,17 @@ void Network::apply(Rank rank, const Event& event) {
       mine.refused = false;
     }
   }
+}
+
+// Not push(): the rank moves its own frame on, maybe to a moment that it has reached already.
+void Network::pass_port(Rank rank, const Event& event) {
+  const Link& one = link(event.peer, rank);
+  if (one.ended || event.number < one.first_sequence) return receive(rank, event);
+  Inbox& mine = inbox(rank);
+  const FrameHeader& header = one.frames[event.number - one.first_sequence].header;
+  const Duration on_wire = time_on_wire(one.shape, header, options_.port_bytes_per_second);
+  mine.port_in = std::max(mine.port_in, event.time) + on_wire;
+  enqueue(rank, EventKind::frame, event.peer, event.number, mine.port_in);
 }
 
 // The reliable layer.

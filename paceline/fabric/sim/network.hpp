@@ -5,6 +5,13 @@
 // A rank's end is a frame like any other, so that it cannot overtake what was sent before it; a cut or a crashed host
 // loses what has not arrived.
 //
+// Note [Ports]
+// With `port_bytes_per_second` a frame first waits for its sender's port. Its first byte reaches the receiver's port
+// one flight later, and waits there for what came before it, whoever sent that; the frame has arrived when its last
+// byte is through. Two ports that are free cost a frame its time once, not twice. The queue at the receiver has no
+// bound of its own: a link's capacity bounds what each sender can have there. A frame's place in the outgoing queue is
+// decided when it is put, its place in the incoming one in the order of arrival.
+//
 // Used by the holder of the baton only (see Scheduler). `now` is always the time of the rank that acts.
 #pragma once
 
@@ -74,9 +81,9 @@ class Network final : public EventSource {
   bool knows_gone(Rank rank, Rank peer) const { return link(peer, rank).ended; }
 
   // The least time in which anything reaches another rank.
-  Duration lookahead() const;
+  Duration lookahead() const { return lookahead_; }
 
-  TimePoint next_event(Rank rank) const override;
+  TimePoint next_event(Rank rank) const override { return next_[static_cast<std::size_t>(rank)]; }
   bool advance(Rank rank, TimePoint now) override;
 
  private:
@@ -99,7 +106,7 @@ class Network final : public EventSource {
     bool refused = false;  // a put found no room, and none has come free since
     bool ended = false;    // the receiver has been told that the sender is gone
   };
-  enum class EventKind : std::uint8_t { frame, cut, room, alert };
+  enum class EventKind : std::uint8_t { at_port, frame, cut, room, alert };
   struct Event {
     TimePoint time;
     std::uint64_t tie = 0;
@@ -113,7 +120,9 @@ class Network final : public EventSource {
   struct Inbox {
     std::priority_queue<Event> events;
     std::deque<Arrival> arrived;
-    TimePoint seen = kSimStart;  // what arrives up to here has been applied
+    TimePoint seen = kSimStart;      // what arrives up to here has been applied
+    TimePoint port_out = kSimStart;  // busy until then
+    TimePoint port_in = kSimStart;
     bool alert = false;
     bool room = false;
   };
@@ -124,13 +133,17 @@ class Network final : public EventSource {
   Inbox& inbox(Rank rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
   const Inbox& inbox(Rank rank) const { return inboxes_[static_cast<std::size_t>(rank)]; }
 
+  Duration least_latency() const;
   void cut(Rank a, Rank b, TimePoint when);
   void check_causality(Rank to, TimePoint when) const;
   Duration flight(Link& link);
   Duration detection(Link& link);
   void transmit(Rank from, Rank to, Frame frame, TimePoint not_before, TimePoint now);
+  bool through_ports(Rank from, Rank to) const { return from != to && options_.port_bytes_per_second > 0; }
   void push(Rank to, EventKind kind, Rank peer, std::uint64_t number, TimePoint when);
+  void enqueue(Rank to, EventKind kind, Rank peer, std::uint64_t number, TimePoint when);
   void apply(Rank rank, const Event& event);
+  void pass_port(Rank rank, const Event& event);
   void receive(Rank rank, const Event& event);
   void release_in_order(Rank rank, Rank from);
   void end(Rank rank, Rank peer, Departure how);
@@ -142,6 +155,8 @@ class Network final : public EventSource {
   Scheduler* scheduler_ = nullptr;
   std::vector<Link> links_;  // by sender, then receiver
   std::vector<Inbox> inboxes_;
+  std::vector<TimePoint> next_;  // of each inbox's first event; beside each other, because the scheduler looks at all
+  Duration lookahead_{0};
   std::uint64_t events_ = 0;
 };
 

@@ -126,6 +126,61 @@ TEST(SimLinks, EachPairMayHaveItsOwnLink) {
   EXPECT_TRUE(report.ok()) << report.describe();
 }
 
+constexpr SimLink kPatientLink{.latency = 10us, .jitter = 0ns, .header_bytes = 0, .capacity_frames = 1000};
+
+// 10 frames of 10 us each at 1 GB/s, from each of three ranks to one: one after the other at its port.
+TEST(SimPorts, AreSharedByAllWhoSendToARank) {
+  const SimOptions options{.ranks = 4, .link = kPatientLink, .port_bytes_per_second = 1e9};
+  const SimReport report = sim_test::run(options, [](Node& node, Rank rank) {
+    if (rank != 0) {
+      for (std::uint64_t i = 0; i < 10; ++i) node.put(0, i, 10'000);
+      return;
+    }
+    node.until([&] { return node.got.frames.size() == 30; });
+    EXPECT_GE(node.now(), node.since_start(310us));
+    EXPECT_LT(node.now(), node.since_start(316us));
+    for (Rank peer = 1; peer < 4; ++peer) EXPECT_EQ(node.got.tags_from(peer), first_numbers(10));
+    EXPECT_NE(node.got.frames[0].from, node.got.frames[1].from) << "nobody waits until another has sent all";
+  });
+  EXPECT_TRUE(report.ok()) << report.describe();
+}
+
+TEST(SimPorts, AreSharedByAllToWhomARankSends) {
+  const SimOptions options{.ranks = 4, .link = kPatientLink, .port_bytes_per_second = 1e9};
+  const SimReport report = sim_test::run(options, [](Node& node, Rank rank) {
+    if (rank == 0) {
+      for (std::uint64_t i = 0; i < 30; ++i) node.put(1 + static_cast<Rank>(i % 3), i, 10'000);
+      return;
+    }
+    node.until([&] { return node.got.frames.size() == 10; });
+    EXPECT_GE(node.now(), node.since_start(10us + 10us * (27 + rank)));
+    EXPECT_LT(node.now(), node.since_start(16us + 10us * (27 + rank)));
+  });
+  EXPECT_TRUE(report.ok()) << report.describe();
+}
+
+TEST(SimPorts, SendAndReceiveAtOnceAndKeepTheOrderOfAPairUnderFaults) {
+  const SimOptions both_ways{.ranks = 2, .link = kPatientLink, .port_bytes_per_second = 1e9};
+  const SimReport report = sim_test::run(both_ways, [](Node& node, Rank rank) {
+    for (std::uint64_t i = 0; i < 10; ++i) node.put(1 - rank, i, 10'000);
+    node.until([&] { return node.got.frames.size() == 10; });
+    EXPECT_LT(node.now(), node.since_start(116us));
+  });
+  EXPECT_TRUE(report.ok()) << report.describe();
+  const Faults faults{.jitter = 50us, .loss = 0.2, .duplicate = 0.2};
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const SimOptions options{.ranks = 3, .seed = seed, .faults = faults, .port_bytes_per_second = 1e8};
+    const SimReport faulty = sim_test::run(options, [](Node& node, Rank rank) {
+      everybody_to_everybody(node, 60, 33);
+      for (Rank peer = 0; peer < 3; ++peer) {
+        EXPECT_EQ(node.got.tags_from(peer), first_numbers(peer == rank ? 0 : 60));
+      }
+    });
+    ASSERT_TRUE(faulty.ok()) << faulty.describe();
+    EXPECT_EQ(faulty.counters.frames, faulty.counters.delivered);
+  }
+}
+
 TEST(SimLinks, MayHaveNoLatency) {
   const SimLink link{.latency = 0ns, .jitter = 0ns, .bytes_per_second = 1e12};
   const SimReport report =

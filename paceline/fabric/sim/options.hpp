@@ -23,6 +23,7 @@ struct SimLink {
   Duration latency{1500};
   Duration jitter{500};
   double bytes_per_second = 10e9;
+  std::size_t header_bytes = 64;  // on the wire, beside a frame's payload
   std::size_t capacity_frames = 64;
   std::size_t capacity_bytes = 1 << 20;
 };
@@ -92,6 +93,9 @@ struct SimOptions {
   Faults faults{};
   SimLink link{};
   std::function<SimLink(Rank from, Rank to)> link_between{};  // where set, in place of `link`
+  // Above 0, each rank has one port to a switch: all frames to others leave through it one after the other at this
+  // rate, and all from others come through it so, in the order in which they reach it. See Note [Ports] in network.hpp.
+  double port_bytes_per_second = 0;
   SimCosts costs{};
   Duration detection{20'000};  // a death or a cut is noticed after this to twice this
   std::size_t max_payload = 16384;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+#include <utility>
+
 #include "paceline/core/check.hpp"
 
 namespace paceline::sim {
@@ -11,11 +14,13 @@ constexpr int kFirstPid = 1000;
 
 Transport::Facts facts_of(const SimOptions& options, Rank rank) {
   const int ranks_of_host = options.shared_memory ? options.ranks : 1;
+  std::vector<int> hosts(static_cast<std::size_t>(options.ranks), 0);
+  if (!options.shared_memory) std::iota(hosts.begin(), hosts.end(), 0);
   return {.rank = rank,
           .size = options.ranks,
-          .max_payload = options.max_payload,
           .cores = options.cores > 0 ? options.cores : ranks_of_host,
           .mapped_memory = options.shared_memory,
+          .hosts = std::move(hosts),
           .backend = "sim"};
 }
 
@@ -34,7 +39,7 @@ SimTransport::SimTransport(Core& core, Rank rank)
 SimTransport::~SimTransport() { core_.abandon(facts_.rank); }
 
 bool SimTransport::put(Rank to, const FrameHeader& header, const std::byte* payload) {
-  CHECK(header.bytes <= facts_.max_payload, "a frame's payload is at most max_payload");
+  CHECK(header.bytes <= core_.options.max_payload, "a frame's payload is at most max_payload");
   if (!core_.enter(facts_.rank, core_.options.costs.put, Throws::no)) return true;
   return core_.network.put(facts_.rank, to, header, payload, core_.scheduler.now(facts_.rank));
 }

@@ -41,6 +41,8 @@ class SimTransport final : public Transport {
   const Facts& facts() const override { return facts_; }
   const Identity& identity(Rank peer) const override;
   const Clock& clock() const override { return clock_; }
+  Duration clock_offset(Rank /*peer*/) const override { return Duration(0); }
+  std::size_t max_payload(Rank /*to*/) const override { return core_.options.max_payload; }
 
  private:
   void lose_everybody(TransportSink& sink);

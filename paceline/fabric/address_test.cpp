@@ -1,4 +1,4 @@
-#include "paceline/launch/address.hpp"
+#include "paceline/fabric/address.hpp"
 
 #include <gtest/gtest.h>
 

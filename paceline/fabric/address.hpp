@@ -28,5 +28,7 @@ SocketAddress resolve(const Address& address);
 // Reached from this machine only.
 bool is_loopback(const SocketAddress& address);
 std::uint16_t port_of(const SocketAddress& address);
+// "10.0.0.1", of an IPv4 or IPv6 address.
+std::string ip_text(const sockaddr* address);
 
 }  // namespace paceline

@@ -1,9 +1,11 @@
-#include "paceline/launch/address.hpp"
+#include "paceline/fabric/address.hpp"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -75,6 +77,14 @@ bool is_loopback(const SocketAddress& address) {
 
 std::uint16_t port_of(const SocketAddress& address) {
   return ntohs(address.family() == AF_INET ? as_ipv4(address).sin_port : as_ipv6(address).sin6_port);
+}
+
+std::string ip_text(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  const void* raw = address->sa_family == AF_INET
+                        ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr)
+                        : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  return inet_ntop(address->sa_family, raw, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
 }  // namespace paceline

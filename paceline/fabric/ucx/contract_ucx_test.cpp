@@ -1,0 +1,21 @@
+#include <gtest/gtest.h>
+
+#include "paceline/fabric/contract_test_support.hpp"
+#include "paceline/fabric/ucx/run_hosts.hpp"
+
+namespace paceline {
+namespace {
+
+struct OneRankPerHost {
+  static void run(int n, const std::function<void(Endpoint&)>& body) { ucx::run_hosts(n, 1, body); }
+};
+
+struct TwoRanksPerHost {
+  static void run(int n, const std::function<void(Endpoint&)>& body) { ucx::run_hosts(n, 2, body); }
+};
+
+using Backends = testing::Types<OneRankPerHost, TwoRanksPerHost>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Hosts, Contract, Backends);
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,14 @@
+// run_hosts(n, ranks_per_host, body): runs body(endpoint) once per rank, ranks as threads of this process that believe
+// to be on several hosts: those of one host share memory, the others talk through UCX over loopback. For tests.
+#pragma once
+
+#include <functional>
+
+#include "paceline/fabric/endpoint.hpp"
+#include "paceline/fabric/hosts/hosts_transport.hpp"
+
+namespace paceline::ucx {
+
+void run_hosts(int size, int ranks_per_host, const std::function<void(Endpoint&)>& body);
+
+}  // namespace paceline::ucx

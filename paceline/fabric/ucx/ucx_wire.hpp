@@ -1,0 +1,23 @@
+// The Wire over UCX: TCP everywhere, RDMA where there is hardware for it. Frames are active messages.
+//
+// UCX authenticates nobody: who can reach the port can send. So every message begins with the job's token, and one that
+// does not is dropped and counted before anything else of it is looked at. Data travels in clear (docs/security.md).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "paceline/fabric/hosts/wire.hpp"
+
+namespace paceline::ucx {
+
+struct WireOptions {
+  std::string devices = "all";  // as UCX_NET_DEVICES: "eth0", "mlx5_0:1,eth0"
+  std::string transports = "";  // as UCX_TLS; empty: all but shared memory, which we do ourselves
+  std::string ports = "";       // "7000-7100"; empty: any
+};
+
+// Throws Error{system} in UCX's words, with the device's name.
+std::unique_ptr<Wire> open_wire(const WireOptions& options);
+
+}  // namespace paceline::ucx

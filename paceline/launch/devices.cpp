@@ -1,0 +1,98 @@
+#include "paceline/launch/devices.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <memory>
+
+#include "paceline/core/error.hpp"
+#include "paceline/fabric/address.hpp"
+#include "paceline/fabric/descriptor.hpp"
+
+namespace paceline {
+namespace {
+
+// fe80::… means nothing without the name of a device.
+bool is_link_local(const sockaddr* address) {
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+std::string list(const std::vector<Device>& devices) {
+  std::vector<std::string> names;
+  for (const Device& device : devices) names.push_back(fmt::format("{} ({})", device.name, device.address));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Our side of a connection to the world outside; nothing is sent. Empty if there is no way out.
+std::string address_towards_the_world() {
+  const SocketAddress somewhere = resolve({"192.0.2.1", 9});  // RFC 5737: nobody's
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid() || connect(socket.number(), somewhere.get(), somewhere.length) != 0) return {};
+  SocketAddress own;
+  own.length = sizeof own.storage;
+  if (getsockname(socket.number(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0) return {};
+  return ip_text(own.get());
+}
+
+}  // namespace
+
+std::vector<Device> network_devices() {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) throw system_error("cannot list the network devices", errno);
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(found, freeifaddrs);
+  std::vector<Device> devices;
+  for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if ((family != AF_INET && family != AF_INET6) || is_link_local(entry->ifa_addr)) continue;
+    devices.push_back({entry->ifa_name, ip_text(entry->ifa_addr), (entry->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  // IPv4 first: of a device with both, that is the one to listen at.
+  std::stable_partition(devices.begin(), devices.end(),
+                        [](const Device& device) { return device.address.find(':') == std::string::npos; });
+  return devices;
+}
+
+Device choose_device(const std::vector<Device>& devices, const std::string& asked, const std::string& towards) {
+  const std::string& wanted = asked.empty() ? towards : asked;
+  const auto named = [&](const Device& device) { return device.name == wanted || device.address == wanted; };
+  const auto found = std::find_if(devices.begin(), devices.end(), named);
+  if (found != devices.end()) return *found;
+  throw Error(Code::invalid, asked.empty()
+                                 ? fmt::format("no network device has the address {} by which the rendezvous store is "
+                                               "reached; PACELINE_DEVICE chooses one of: {}",
+                                               towards, list(devices))
+                                 : fmt::format("there is no network device '{}' that is up and has an address; there "
+                                               "is: {}",
+                                               asked, list(devices)));
+}
+
+Device outward_device(const std::vector<Device>& devices, const std::string& asked) {
+  if (!asked.empty()) return choose_device(devices, asked, {});
+  const std::string address = address_towards_the_world();
+  const auto leads_out = [&](const Device& device) { return device.address == address; };
+  auto found = std::find_if(devices.begin(), devices.end(), leads_out);
+  if (found == devices.end())
+    found = std::find_if(devices.begin(), devices.end(), [](const Device& device) { return !device.loopback; });
+  if (found == devices.end()) found = devices.begin();
+  if (found == devices.end()) throw Error(Code::invalid, "this host has no network device that is up, not even lo");
+  return *found;
+}
+
+std::string host_key() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat space = {};
+  stat("/proc/self/ns/net", &space);
+  return fmt::format("{}/{}", boot, space.st_ino);
+}
+
+}  // namespace paceline

@@ -1,0 +1,30 @@
+// The network devices of this host, and which of them a job uses.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace paceline {
+
+struct Device {
+  std::string name;     // "eth0"
+  std::string address;  // "10.0.0.1"; one entry for each address
+  bool loopback = false;
+};
+// Those that are up and have an address.
+std::vector<Device> network_devices();
+
+// The one that was asked for, by name or by address; if none was, the one that has `towards`, our side of the
+// connection to the rendezvous store: what leads there leads to the others. Throws Error{invalid}, listing what there
+// is.
+Device choose_device(const std::vector<Device>& devices, const std::string& asked, const std::string& towards);
+
+// The one that was asked for; if none was, the one that leads out of this host: for whoever others are to find.
+// Loopback if there is no other.
+Device outward_device(const std::vector<Device>& devices, const std::string& asked);
+
+// What tells hosts apart: equal for two processes that can share memory. The machine, as it was started, and the
+// network namespace, since a container's processes cannot find each other's sockets.
+std::string host_key();
+
+}  // namespace paceline
