@@ -21,7 +21,7 @@ class Contract : public testing::Test {};
 TYPED_TEST_SUITE_P(Contract);
 
 constexpr std::uint64_t kContext = 77;
-Tag tag(std::uint64_t value) { return {kContext, value}; }
+inline Tag tag(std::uint64_t value) { return {kContext, value}; }
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -32,7 +32,7 @@ std::span<std::byte> bytes_into(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
+inline std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
   std::vector<std::byte> data(bytes);
   Random random(seed);
   for (std::size_t i = 0; i < bytes; i += 8) {
@@ -43,7 +43,7 @@ std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
 }
 
 // All ranks have come this far. Also tests that empty messages between all pairs work.
-void meet(Endpoint& endpoint, std::uint64_t number) {
+inline void meet(Endpoint& endpoint, std::uint64_t number) {
   std::vector<Pending> pending;
   for (Rank peer = 0; peer < endpoint.size(); ++peer) {
     if (peer == endpoint.rank()) continue;
@@ -294,7 +294,7 @@ TYPED_TEST_P(Contract, AMessageOfAnotherOperationFailsTheReceive) {
   });
 }
 
-void add_ints(std::byte* into, const std::byte* piece, std::size_t bytes) {
+inline void add_ints(std::byte* into, const std::byte* piece, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += sizeof(int)) {
     int a, b;
     std::memcpy(&a, into + i, sizeof a);
