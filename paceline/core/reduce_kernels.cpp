@@ -173,6 +173,14 @@ struct FoldLoop {
   }
 };
 
+// What came over a network is aligned to nothing.
+template <class T>
+HWY_INLINE T load_anywhere(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
 // Integer products and quotients have no vector instruction everywhere: plain loops, left to the compiler.
 template <class T>
 void fold_integer_product(const Fold& f) {
@@ -180,8 +188,9 @@ void fold_integer_product(const Fold& f) {
   for (std::size_t i = 0; i < f.bytes / sizeof(T); ++i) {
     // 64-bit, so that no product of promoted narrow integers overflows.
     std::uint64_t product = 1;
-    for (const std::byte* source : f.sources) product *= static_cast<U>(reinterpret_cast<const T*>(source)[i]);
-    for (std::byte* target : f.targets) reinterpret_cast<T*>(target)[i] = static_cast<T>(product);
+    for (const std::byte* source : f.sources) product *= load_anywhere<U>(source + i * sizeof(T));
+    const auto result = static_cast<U>(product);
+    for (std::byte* target : f.targets) std::memcpy(target + i * sizeof(T), &result, sizeof result);
   }
 }
 

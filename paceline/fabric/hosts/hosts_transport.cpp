@@ -40,6 +40,17 @@ std::unique_ptr<InboxTransport> connect_beside(const HostsOptions& options, cons
   return shm::connect_transport(how, std::move(door));
 }
 
+// Before the control connections: nobody leaves before all have made these, so that everybody is there to be connected
+// to.
+std::unique_ptr<Wire> connect_wire(const HostsOptions& options, const std::vector<Rank>& beside,
+                                   std::unique_ptr<Wire> wire) {
+  Wire::ConnectOptions how{.rank = options.rank, .token = options.wire_token};
+  for (const HostsPeer& peer : options.peers) how.addresses.push_back(peer.wire);
+  for (const Rank rank : beside) how.addresses[static_cast<std::size_t>(rank)].clear();
+  wire->connect(how);
+  return wire;
+}
+
 class HostsTransport final : public Transport, private WireSink, private InboxTransport::Companion {
  public:
   HostsTransport(const HostsOptions& options, Doors doors)
@@ -47,15 +58,10 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
         beside_(ranks_beside(options)),
         links_(options.peers.size()),
         inboxes_(connect_beside(options, beside_, std::move(doors.door))),
-        wire_(std::move(doors.wire)),
+        wire_(connect_wire(options, beside_, std::move(doors.wire))),
         control_(std::move(doors.control), control_options()) {
     for (std::size_t i = 0; i < beside_.size(); ++i)
       links_[static_cast<std::size_t>(beside_[i])].beside = static_cast<int>(i);
-    Wire::ConnectOptions how{.rank = options.rank, .token = options.wire_token};
-    for (Rank rank = 0; rank < static_cast<Rank>(links_.size()); ++rank) {
-      how.addresses.push_back(is_beside(rank) ? "" : options.peers[static_cast<std::size_t>(rank)].wire);
-    }
-    wire_->connect(how);
     facts_ = inboxes_->facts();
     facts_.rank = options.rank;
     facts_.size = static_cast<int>(links_.size());
@@ -152,7 +158,6 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
 
   Link& link_of(Rank rank) { return links_[static_cast<std::size_t>(rank)]; }
   const Link& link_of(Rank rank) const { return links_[static_cast<std::size_t>(rank)]; }
-  bool is_beside(Rank rank) const { return link_of(rank).beside >= 0; }
 
   Control::Options control_options() const {
     Control::Options how{.rank = options_.rank,
