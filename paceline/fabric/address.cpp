@@ -6,11 +6,13 @@
 #include <netinet/in.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
 
 #include "paceline/core/error.hpp"
+#include "paceline/fabric/descriptor.hpp"
 
 namespace paceline {
 namespace {
@@ -85,6 +87,21 @@ std::string ip_text(const sockaddr* address) {
                         ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr)
                         : static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
   return inet_ntop(address->sa_family, raw, text.data(), text.size()) == nullptr ? "" : text.data();
+}
+
+SocketAddress own_address(int socket) {
+  SocketAddress own;
+  own.length = sizeof own.storage;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0)
+    throw system_error("cannot tell the address of a socket", errno);
+  return own;
+}
+
+// The kernel chooses the way when a datagram socket is connected.
+std::optional<std::string> ip_towards(const SocketAddress& there) {
+  const Descriptor socket(::socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid() || connect(socket.number(), there.get(), there.length) != 0) return std::nullopt;
+  return ip_text(own_address(socket.number()).get());
 }
 
 }  // namespace paceline

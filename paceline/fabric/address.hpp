@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace paceline {
@@ -30,5 +31,9 @@ bool is_loopback(const SocketAddress& address);
 std::uint16_t port_of(const SocketAddress& address);
 // "10.0.0.1", of an IPv4 or IPv6 address.
 std::string ip_text(const sockaddr* address);
+// This side's address of a socket. Throws Error{system}.
+SocketAddress own_address(int socket);
+// The address of this host from which it would send to `there`; nothing is sent. nullopt: there is no way.
+std::optional<std::string> ip_towards(const SocketAddress& there);
 
 }  // namespace paceline

@@ -14,7 +14,6 @@
 
 #include "paceline/core/error.hpp"
 #include "paceline/fabric/address.hpp"
-#include "paceline/fabric/descriptor.hpp"
 
 namespace paceline {
 namespace {
@@ -29,17 +28,6 @@ std::string list(const std::vector<Device>& devices) {
   std::vector<std::string> names;
   for (const Device& device : devices) names.push_back(fmt::format("{} ({})", device.name, device.address));
   return fmt::format("{}", fmt::join(names, ", "));
-}
-
-// Our side of a connection to the world outside; nothing is sent. Empty if there is no way out.
-std::string address_towards_the_world() {
-  const SocketAddress somewhere = resolve({"192.0.2.1", 9});  // RFC 5737: nobody's
-  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid() || connect(socket.number(), somewhere.get(), somewhere.length) != 0) return {};
-  SocketAddress own;
-  own.length = sizeof own.storage;
-  if (getsockname(socket.number(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0) return {};
-  return ip_text(own.get());
 }
 
 }  // namespace
@@ -77,7 +65,7 @@ Device choose_device(const std::vector<Device>& devices, const std::string& aske
 
 Device outward_device(const std::vector<Device>& devices, const std::string& asked) {
   if (!asked.empty()) return choose_device(devices, asked, {});
-  const std::string address = address_towards_the_world();
+  const auto address = ip_towards(resolve({"192.0.2.1", 9}));  // RFC 5737: nobody's, so somewhere out there
   const auto leads_out = [&](const Device& device) { return device.address == address; };
   auto found = std::find_if(devices.begin(), devices.end(), leads_out);
   if (found == devices.end())

@@ -28,12 +28,6 @@ constexpr auto kSettle = std::chrono::milliseconds(250);
 constexpr std::uint16_t kAnyPort = 9;  // nothing is sent there
 constexpr const char* kLoopback = "127.0.0.1";
 
-std::string numeric(const SocketAddress& address) {
-  char text[NI_MAXHOST] = {};
-  getnameinfo(address.get(), address.length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  return text;
-}
-
 SocketAddress find_host(const std::string& name) {
   const std::size_t at = name.rfind('@');
   try {
@@ -45,17 +39,10 @@ SocketAddress find_host(const std::string& name) {
   }
 }
 
-// The kernel chooses the way when a datagram socket is connected; nothing is sent.
 std::string address_towards(const std::string& name) {
-  const SocketAddress there = find_host(name);
-  const Descriptor socket(::socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  SocketAddress here;
-  here.length = sizeof here.storage;
-  if (!socket.valid() || connect(socket.number(), there.get(), there.length) != 0 ||
-      getsockname(socket.number(), reinterpret_cast<sockaddr*>(&here.storage), &here.length) != 0) {
-    throw system_error(fmt::format("there is no way to host {}", name), errno);
-  }
-  return numeric(here);
+  const auto address = ip_towards(find_host(name));
+  if (!address) throw system_error(fmt::format("there is no way to host {}", name), errno);
+  return *address;
 }
 
 bool is_loopback_address(const std::string& ip) { return is_loopback(resolve({ip, kAnyPort})); }

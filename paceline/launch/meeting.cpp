@@ -1,7 +1,6 @@
 #include "paceline/launch/meeting.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "paceline/launch/devices.hpp"
 #include "paceline/launch/network.hpp"
 #include "paceline/launch/proof.hpp"
+#include "paceline/launch/rank_list.hpp"
 #include "paceline/launch/wire.hpp"
 
 namespace paceline {
@@ -28,16 +28,6 @@ std::vector<std::string> keys_of_all(int size, std::string (*key)(Rank)) {
   std::vector<std::string> keys;
   for (Rank rank = 0; rank < size; ++rank) keys.push_back(key(rank));
   return keys;
-}
-
-// "rank 3" or "ranks 1, 3 and 12 more".
-std::string list_ranks(const std::vector<Rank>& ranks) {
-  constexpr std::size_t kShown = 16;
-  const std::size_t shown = std::min(kShown, ranks.size());
-  std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks",
-                                 fmt::join(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (shown < ranks.size()) text += fmt::format(" and {} more", ranks.size() - shown);
-  return text;
 }
 
 void claim_rank(const MeetOptions& options, const Card& card, StoreClient& store) {

@@ -44,12 +44,7 @@ StoreClient::StoreClient(const Address& address, const Terms& terms, TimePoint d
   }
 }
 
-std::string StoreClient::local_address() const {
-  SocketAddress own;
-  own.length = sizeof own.storage;
-  if (getsockname(socket_.number(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0) lost();
-  return ip_text(own.get());
-}
+std::string StoreClient::local_address() const { return ip_text(own_address(socket_.number()).get()); }
 
 bool StoreClient::try_connect(TimePoint deadline) {
   socket_ = Descriptor(::socket(address_.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

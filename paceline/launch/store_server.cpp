@@ -70,8 +70,7 @@ void StoreServer::listen() {
   if (bind(listener_.number(), address.get(), address.length) != 0 || ::listen(listener_.number(), SOMAXCONN) != 0) {
     throw system_error(fmt::format("the store cannot listen at {}", name), errno);
   }
-  getsockname(listener_.number(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
-  options_.address.port = port_of(address);
+  options_.address.port = port_of(own_address(listener_.number()));
 }
 
 void StoreServer::progress() {

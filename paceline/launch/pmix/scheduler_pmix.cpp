@@ -3,11 +3,9 @@
 //
 // share is put, commit, and a fence that collects: when it is through, every server has what rank 0 has put.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <pmix.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "paceline/core/check.hpp"
 #include "paceline/launch/pmix/answers.hpp"
 #include "paceline/launch/pmix/started_by.hpp"
+#include "paceline/launch/rank_list.hpp"
 #include "paceline/launch/scheduler.hpp"
 
 namespace paceline {
@@ -72,14 +71,6 @@ Value get(const pmix_proc_t& of, const char* key, pmix_data_type_t type, pmix_st
   if (status == PMIX_SUCCESS && (!value || value->type != type)) status = PMIX_ERR_TYPE_MISMATCH;
   if (status != PMIX_SUCCESS) value.reset();
   return value;
-}
-
-std::string list_of(const std::vector<Rank>& ranks) {
-  constexpr std::size_t kShown = 16;
-  const auto end = ranks.begin() + static_cast<std::ptrdiff_t>(std::min(ranks.size(), kShown));
-  std::string text = fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks.begin(), end, ", "));
-  if (ranks.size() > kShown) text += fmt::format(" and {} more", ranks.size() - kShown);
-  return text;
 }
 
 class PmixScheduler final : public Scheduler {
@@ -157,7 +148,7 @@ class PmixScheduler final : public Scheduler {
     const auto status = answers->wait_until(deadline).front();
     if (status == PMIX_SUCCESS) return;
     const auto missing = who_is_missing(key);
-    const std::string who = fmt::format("{} of {}", missing.empty() ? "some" : list_of(missing), size_);
+    const std::string who = fmt::format("{} of {}", missing.empty() ? "some" : list_ranks(missing), size_);
     const Rank first = missing.empty() ? kNoRank : missing.front();
     if (status && *status != PMIX_ERR_TIMEOUT) {
       throw Error(Code::peer_lost, first,
