@@ -3,7 +3,11 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "paceline/fabric/address.hpp"
@@ -70,6 +74,29 @@ TEST(UcxWire, RefusesAFrameWhenTooManyWaitAndSaysWhenThereIsRoom) {
   progress_until(*a, at_a, *b, at_b, [&] { return at_b.senders.size() == put; });
   EXPECT_TRUE(a->flushed());
   EXPECT_TRUE(a->put(1, header, payload.data()));
+}
+
+// Ports of this network namespace at which something listens.
+std::set<int> listening_ports() {
+  std::ifstream table("/proc/self/net/tcp");
+  std::string line;
+  std::set<int> ports;
+  while (std::getline(table, line)) {
+    unsigned port = 0, state = 0;
+    if (std::sscanf(line.c_str(), " %*d: %*x:%x %*x:%*x %x", &port, &state) == 2 && state == 0x0a)
+      ports.insert(static_cast<int>(port));
+  }
+  return ports;
+}
+
+TEST(UcxWire, ListensInsideTheRangeOfPorts) {
+  const std::set<int> before = listening_ports();
+  const auto wire = ucx::open_wire({.devices = "lo", .ports = "39300-39399"});
+  int inside = 0;
+  for (const int port : listening_ports()) {
+    if (!before.contains(port) && port >= 39'300 && port <= 39'399) ++inside;
+  }
+  EXPECT_EQ(inside, 1);
 }
 
 TEST(UcxWire, ADeviceThatIsNotThereIsNamed) {

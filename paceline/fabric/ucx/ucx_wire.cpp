@@ -22,6 +22,8 @@ constexpr std::size_t kMaxPayload = 63 * 1024;
 constexpr const char* kSegmentBytes = "128k";
 // Frames to one peer that the network has not taken yet. More would only wait in line.
 constexpr int kFramesInFlight = 16;
+// Of UCX's progress, inside one of ours.
+constexpr int kRounds = 64;
 
 // What precedes a frame's payload on the wire. Little endian, as all hosts of a job are.
 struct WireHeader {
@@ -287,7 +289,8 @@ void UcxWire::failure_callback(void* link, ucp_ep_h /*endpoint*/, ucs_status_t /
 bool UcxWire::progress(WireSink& sink) {
   sink_ = &sink;
   bool any = false;
-  while (ucp_worker_progress(worker_) != 0) any = true;
+  // Not until there is nothing more: who receives without end would never send.
+  for (int round = 0; round < kRounds && ucp_worker_progress(worker_) != 0; ++round) any = true;
   any |= std::exchange(room_, false);
   if (std::exchange(failures_, false)) {
     for (Link& link : links_) {
