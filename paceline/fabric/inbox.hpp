@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 
+#include "paceline/fabric/hosts/line.hpp"
 #include "paceline/fabric/transport.hpp"
 
 namespace paceline {
@@ -52,6 +53,7 @@ struct InboxControl {
   std::atomic<std::uint32_t> core;  // on which the owner went to sleep last, plus 1
   alignas(kCacheLine) std::atomic<std::uint64_t> alerts;
   alignas(kCacheLine) std::atomic<std::uint32_t> closed;
+  alignas(kCacheLine) Line line;  // of the host: used in the inbox of its first rank
   BoardSlot board[kBoardSlots];
 };
 

@@ -45,6 +45,8 @@ class InboxTransport : public Transport {
     ~Companion() = default;
   };
   void accompany(Companion* companion, std::initializer_list<int> descriptors);
+  // Shared by all ranks that have inboxes here.
+  Line& line() const { return links_.front().peer.inbox.control().line; }
 
  protected:
   // `peers` by rank; the entry of this rank itself holds its own inbox and doorbell.

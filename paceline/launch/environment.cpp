@@ -78,6 +78,9 @@ Environment read_common(const Lookup& lookup) {
   network.transports = lookup("UCX_TLS").value_or("");
   if (const auto text = lookup("PACELINE_PORTS")) network.ports = port_range("PACELINE_PORTS", *text);
   if (const auto text = lookup("PACELINE_SILENCE")) network.silence = positive_seconds("PACELINE_SILENCE", *text);
+  if (const auto text = lookup("PACELINE_LINK")) network.link = parse_link(*text);
+  if (const auto text = lookup("PACELINE_SPLIT_HOST"))
+    network.split_host = whole_number("PACELINE_SPLIT_HOST", *text, 1, kMaxSize);
   return environment;
 }
 

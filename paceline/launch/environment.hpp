@@ -10,6 +10,7 @@
 #include "paceline/core/error.hpp"
 #include "paceline/fabric/address.hpp"
 #include "paceline/fabric/hosts/control.hpp"
+#include "paceline/fabric/hosts/link_shape.hpp"
 
 namespace paceline {
 
@@ -21,6 +22,8 @@ struct NetworkChoice {
   PortRange ports;         // for everything that listens
   std::string transports;  // UCX_TLS
   Duration silence = std::chrono::seconds(6);
+  LinkShape link;      // to be imitated
+  int split_host = 0;  // as many ranks of a machine count as a host; 0: all of them
 };
 
 struct Environment {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "paceline/core/error.hpp"
@@ -92,6 +93,8 @@ int Launcher::look_after(AnyCrew& crew, StoreServer& store) {
 }
 
 void Launcher::announce(const Failure& failure) {
+  const auto& told = options_.told_codes;
+  if (!failure.is_cause && std::find(told.begin(), told.end(), failure.exit_code) != told.end()) return;
   outputs_.say(failure.sentence + (failure.others_remain ? "; ending the other workers" : ""));
 }
 

@@ -35,6 +35,8 @@ struct RunOptions {
   bool inherit_output = false;               // workers write to the launcher's own output: one that draws, say
   // A worker that ends with this code did so because another one failed: that one is the verdict.
   std::optional<int> follower_code = {};
+  // Exit codes of workers that have said everything themselves: they end the job as any other, without a word.
+  std::vector<int> told_codes = {};
   PortRange ports = {};     // for the store to listen in
   HostOptions remote = {};  // if it names hosts, these decide about `workers`
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <vector>
 
 #include "paceline/core/error.hpp"
@@ -71,6 +72,21 @@ void check_versions(const std::vector<Card>& cards) {
   }
 }
 
+std::string imitation(const NetworkChoice& network) {
+  std::string text = network.link.shapes() ? "PACELINE_LINK=" + network.link.text : "no PACELINE_LINK";
+  if (network.split_host > 0) text += fmt::format(" PACELINE_SPLIT_HOST={}", network.split_host);
+  return text;
+}
+
+void check_imitations(const std::vector<Card>& cards, const std::string& own) {
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    if (cards[rank].imitation == own) continue;
+    throw Error(Code::refused, static_cast<Rank>(rank),
+                fmt::format("rank {} on {} has {} but this worker has {}: all workers of a job imitate one network",
+                            rank, cards[rank].identity.host, cards[rank].imitation, own));
+  }
+}
+
 // With a secret, the salt alone, which travels in the clear, does not give the token away.
 std::string job_token(const MeetOptions& options, const std::vector<Card>& cards) {
   return hmac_sha256(options.secret, "paceline job token " + cards.front().salt);
@@ -82,14 +98,37 @@ std::unique_ptr<Endpoint> connect_one_host(const MeetOptions& options, const std
   return shm::connect(how, std::move(door));
 }
 
-// Hosts are numbered in the order in which their first ranks come.
-std::vector<int> number_hosts(const std::vector<Card>& cards) {
+// A host with ranks [0, 1, 2, 3] is two of them if two ranks make one.
+std::vector<std::string> split_hosts(const std::vector<Card>& cards, int ranks_of_a_host) {
+  std::vector<std::string> keys;
+  std::map<std::string, int> ranks_on;
+  for (const Card& card : cards) {
+    const int index = ranks_on[card.host_key]++;
+    keys.push_back(ranks_of_a_host == 0 ? card.host_key
+                                        : fmt::format("{} part {}", card.host_key, index / ranks_of_a_host));
+  }
+  return keys;
+}
+
+bool all_same(const std::vector<std::string>& keys) {
+  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return key == keys.front(); });
+}
+
+std::vector<std::string> host_keys(const std::vector<Card>& cards, const NetworkChoice& network) {
+  const auto keys = split_hosts(cards, network.split_host);
+  // A link that is to be imitated must be somewhere.
+  const bool nowhere = network.link.shapes() && network.split_host == 0 && all_same(keys);
+  return nowhere ? split_hosts(cards, 1) : keys;
+}
+
+// In the order in which their first ranks come.
+std::vector<int> number_hosts(const std::vector<std::string>& host_keys) {
   std::vector<std::string> keys;
   std::vector<int> hosts;
-  for (const Card& card : cards) {
-    const auto found = std::find(keys.begin(), keys.end(), card.host_key);
+  for (const std::string& key : host_keys) {
+    const auto found = std::find(keys.begin(), keys.end(), key);
     hosts.push_back(static_cast<int>(found - keys.begin()));
-    if (found == keys.end()) keys.push_back(card.host_key);
+    if (found == keys.end()) keys.push_back(key);
   }
   return hosts;
 }
@@ -139,7 +178,8 @@ std::unique_ptr<Endpoint> connect_many_hosts(const MeetOptions& options, const s
                    .token = hex(token),
                    .wire_token = wire_token(token),
                    .deadline = options.deadline,
-                   .silence = options.network.silence};
+                   .silence = options.network.silence,
+                   .link = options.network.link};
   const auto values = collect(options, network_key, store);
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     const NetworkCard of_rank = decode_network_card(static_cast<Rank>(rank), values[rank]);
@@ -160,6 +200,7 @@ std::string encode(const Card& card) {
       .number(card.versions.protocol)
       .text(card.versions.build)
       .text(card.salt)
+      .text(card.imitation)
       .take();
 }
 
@@ -173,6 +214,7 @@ Card decode_card(Rank rank, std::string_view bytes) {
   card.versions.protocol = reader.number<std::uint16_t>();
   card.versions.build = reader.text();
   card.salt = reader.text();
+  card.imitation = reader.text();
   if (!reader.complete()) throw Error(Code::refused, rank, fmt::format("what rank {} published is malformed", rank));
   return card;
 }
@@ -184,13 +226,14 @@ std::unique_ptr<Endpoint> meet(const MeetOptions& options, StoreClient& store) {
   card.door = door.name();
   card.identity = {options.host, getpid()};
   card.salt = random_bytes(kNonceBytes);
+  card.imitation = imitation(options.network);
   claim_rank(options, card, store);
   const std::vector<Card> cards = collect_cards(options, store);
   check_versions(cards);
-  const std::vector<int> hosts = number_hosts(cards);
-  const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
-  auto endpoint = one_host ? connect_one_host(options, cards, std::move(door))
-                           : connect_many_hosts(options, cards, hosts, std::move(door), store);
+  check_imitations(cards, card.imitation);
+  const auto keys = host_keys(cards, options.network);
+  auto endpoint = all_same(keys) ? connect_one_host(options, cards, std::move(door))
+                                 : connect_many_hosts(options, cards, number_hosts(keys), std::move(door), store);
   store.set(met_key(options.rank), {}, options.deadline);
   return endpoint;
 }

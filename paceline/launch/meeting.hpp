@@ -20,7 +20,8 @@ struct Card {
   std::string door;      // where it can be reached through shared memory
   Identity identity;
   Versions versions = this_build();
-  std::string salt;  // random; rank 0's makes the job's token
+  std::string salt;       // random; rank 0's makes the job's token
+  std::string imitation;  // what network it is to imitate, for all must do the same
 };
 std::string encode(const Card& card);
 // Throws Error{refused}: not a card.

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "paceline/fabric/hosts/shaped_wire.hpp"
 #include "paceline/fabric/inbox_transport.hpp"
 
 namespace paceline {
@@ -58,7 +59,7 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
         beside_(ranks_beside(options)),
         links_(options.peers.size()),
         inboxes_(connect_beside(options, beside_, std::move(doors.door))),
-        wire_(connect_wire(options, beside_, std::move(doors.wire))),
+        wire_(shaped(connect_wire(options, beside_, std::move(doors.wire)))),
         control_(std::move(doors.control), control_options()) {
     for (std::size_t i = 0; i < beside_.size(); ++i)
       links_[static_cast<std::size_t>(beside_[i])].beside = static_cast<int>(i);
@@ -97,6 +98,7 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
   }
 
   void wait(TimePoint until) override {
+    until = std::min(until, wire_->due());
     if (parting_ > 0) until = std::min(until, clock().after(std::chrono::milliseconds(50)));
     inboxes_->wait(until);
   }
@@ -158,6 +160,15 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
 
   Link& link_of(Rank rank) { return links_[static_cast<std::size_t>(rank)]; }
   const Link& link_of(Rank rank) const { return links_[static_cast<std::size_t>(rank)]; }
+
+  std::unique_ptr<Wire> shaped(std::unique_ptr<Wire> wire) const {
+    if (!options_.link.shapes()) return wire;
+    return shape_wire(std::move(wire), static_cast<int>(options_.peers.size()),
+                      {.shape = options_.link,
+                       .line = &inboxes_->line(),
+                       .clock = &inboxes_->clock(),
+                       .clock_offset_of = [this](Rank peer) { return control_.clock_offset(peer); }});
+  }
 
   Control::Options control_options() const {
     Control::Options how{.rank = options_.rank,

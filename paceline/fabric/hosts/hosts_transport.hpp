@@ -11,6 +11,7 @@
 
 #include "paceline/fabric/endpoint.hpp"
 #include "paceline/fabric/hosts/control.hpp"
+#include "paceline/fabric/hosts/link_shape.hpp"
 #include "paceline/fabric/hosts/wire.hpp"
 #include "paceline/fabric/shm/shm.hpp"
 
@@ -33,6 +34,7 @@ struct HostsOptions {
   std::vector<HostsPeer> peers = {};  // by rank, this rank included
   TimePoint deadline = kNever;
   Duration silence = std::chrono::seconds(6);  // after which a host that says nothing is given up
+  LinkShape link = {};                         // between hosts, if one is to be imitated
   Duration linger = std::chrono::seconds(10);  // how long close() waits for others to take its last frames
 };
 

@@ -50,6 +50,8 @@ class Wire {
   // Before sleeping on descriptor(): false when there is something to do already.
   virtual bool arm() = 0;
   virtual int descriptor() const = 0;
+  // When progress will have something to do even if nothing happens at the descriptor.
+  virtual TimePoint due() const { return kNever; }
   // Whether all frames that were put have been handed to the network.
   virtual bool flushed() const = 0;
 

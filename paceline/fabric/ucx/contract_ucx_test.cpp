@@ -14,7 +14,13 @@ struct TwoRanksPerHost {
   static void run(int n, const std::function<void(Endpoint&)>& body) { ucx::run_hosts(n, 2, body); }
 };
 
-using Backends = testing::Types<OneRankPerHost, TwoRanksPerHost>;
+struct ShapedLinks {
+  static void run(int n, const std::function<void(Endpoint&)>& body) {
+    ucx::run_hosts({.size = n, .ranks_per_host = 2, .link = parse_link("1GB/s,200us")}, body);
+  }
+};
+
+using Backends = testing::Types<OneRankPerHost, TwoRanksPerHost, ShapedLinks>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Hosts, Contract, Backends);
 
 }  // namespace

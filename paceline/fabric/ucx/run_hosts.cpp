@@ -11,12 +11,12 @@
 
 namespace paceline::ucx {
 
-void run_hosts(int size, int ranks_per_host, const std::function<void(Endpoint&)>& body) {
+void run_hosts(const RunHosts& how, const std::function<void(Endpoint&)>& body) {
   std::vector<Doors> doors;
-  HostsOptions options{.deadline = SteadyClock().after(std::chrono::seconds(60))};
-  for (Rank rank = 0; rank < size; ++rank) {
+  HostsOptions options{.deadline = SteadyClock().after(std::chrono::seconds(60)), .link = how.link};
+  for (Rank rank = 0; rank < how.size; ++rank) {
     Doors& own = doors.emplace_back(Doors{shm::Door(), ControlDoor("127.0.0.1"), open_wire({.devices = "lo"})});
-    const int host = rank / ranks_per_host;
+    const int host = rank / how.ranks_per_host;
     options.peers.push_back({.host = host,
                              .door = own.door.name(),
                              .control = own.control.address(),
@@ -30,7 +30,7 @@ void run_hosts(int size, int ranks_per_host, const std::function<void(Endpoint&)
   std::exception_ptr first;
   {
     std::vector<std::jthread> threads;
-    for (Rank rank = 0; rank < size; ++rank) {
+    for (Rank rank = 0; rank < how.size; ++rank) {
       threads.emplace_back([&, rank] {
         try {
           HostsOptions mine = options;

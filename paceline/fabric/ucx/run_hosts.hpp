@@ -9,6 +9,14 @@
 
 namespace paceline::ucx {
 
-void run_hosts(int size, int ranks_per_host, const std::function<void(Endpoint&)>& body);
+struct RunHosts {
+  int size = 1;
+  int ranks_per_host = 1;
+  LinkShape link = {};
+};
+void run_hosts(const RunHosts& how, const std::function<void(Endpoint&)>& body);
+inline void run_hosts(int size, int ranks_per_host, const std::function<void(Endpoint&)>& body) {
+  run_hosts({.size = size, .ranks_per_host = ranks_per_host}, body);
+}
 
 }  // namespace paceline::ucx
