@@ -18,6 +18,7 @@
 #include "paceline/cli/collective_bench.hpp"
 #include "paceline/collective/communicator.hpp"
 #include "paceline/fabric/sim/run_sim.hpp"
+#include "paceline/fabric/ucx/ucx_wire.hpp"
 
 namespace {
 
@@ -61,7 +62,6 @@ Question parse(int argc, char** argv) {
 }
 
 // What the transport between hosts has: see paceline/fabric/ucx/ucx_wire.cpp.
-constexpr std::size_t kMaxPayload = 63 * 1024;
 constexpr std::size_t kHeader = 64;
 constexpr std::size_t kFramesInFlight = 16;
 
@@ -90,7 +90,7 @@ World world_of(const Question& question) {
   world.sim = {.ranks = question.ranks,
                .link = link,
                .port_bytes_per_second = question.bytes_per_second / static_cast<double>(shrink),
-               .max_payload = shrunk(kMaxPayload) / sizeof(float) * sizeof(float),
+               .max_payload = shrunk(ucx::kMaxPayload) / sizeof(float) * sizeof(float),
                .shared_memory = false,
                .max_time = 1000h,
                .max_calls = ~std::uint64_t{0},

@@ -149,7 +149,7 @@ Schedule star(int n, int rank) {
 // Pairwise reduce-scatter summed in rank order, then pairwise allgather: the ring's 2S(n-1)/n bytes in two rounds of
 // n-1 messages, and the same bits whatever the bucket size, the transport or the timing.
 Schedule ordered(int n, int rank) {
-  Schedule s{.blocks = n, .scratch_copies = n};
+  Schedule s{.blocks = n, .scratch_copies = n, .scratch_block = rank};
   // Starting with the next rank, so that not all send to rank 0 at a time.
   for (int hop = 1; hop < n; ++hop) {
     const int to = (rank + hop) % n, from = (rank + n - hop) % n;

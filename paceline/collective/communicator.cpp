@@ -124,6 +124,10 @@ Algorithm Communicator::last_algorithm() const { return state_->last_algorithm; 
 
 namespace {
 
+// The kernel carries what was sent while a rank computes. So much must be under way that it does not run dry between
+// two calls.
+constexpr std::size_t kLanesBetweenHosts = 8;
+
 // What all operations have in common: pick schedules, lay out the memory, launch.
 struct Call {
   CommunicatorState& state;
@@ -132,6 +136,7 @@ struct Call {
 
   Call(CommunicatorState& s, Collective op, const TensorView& data, const CollectiveOptions& o) : state(s), options(o) {
     state.check_usable();
+    if (state.planner.several_hosts()) request.lanes = kLanesBetweenHosts;
     request.descriptor = state.describe(op, o);
     request.descriptor.dtype = data.dtype;
   }
@@ -165,7 +170,8 @@ struct Call {
     request.output = data.begin();
     request.output_bytes = data.bytes();
     return go(data.bytes(), [&](const Schedule& schedule, bool mapped) {
-      return Layout::of_vector(data.bytes(), schedule.blocks, mapped ? data.bytes() : segment_bytes());
+      return Layout::of_vector(data.bytes(), schedule.blocks, mapped ? data.bytes() : segment_bytes(),
+                               schedule.scratch_block);
     });
   }
 

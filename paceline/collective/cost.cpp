@@ -15,8 +15,6 @@ namespace paceline {
 namespace {
 
 constexpr double kModelSegment = 512 << 10;
-// A message to another host that is longer than a frame asks first whether it is expected.
-constexpr double kNetFrame = 256 << 10;
 
 // All ranks' schedules against each other, a long vector in up to 16 segments one after the other. A message leaves
 // when its send is reached; a receive waits for it.
@@ -88,8 +86,7 @@ class ModelRun {
   double cross(int from, int to, double amount) {
     double& out = links_[crowd_.hosts[static_cast<std::size_t>(from)]].out;
     double& in = links_[crowd_.hosts[static_cast<std::size_t>(to)]].in;
-    const double asking = amount > kNetFrame ? 2 * model_.net_alpha : 0;
-    const double start = now_[static_cast<std::size_t>(from)] + asking, span = model_.net_beta * amount;
+    const double start = now_[static_cast<std::size_t>(from)], span = model_.net_beta * amount;
     out = std::max(out, start) + span;
     in = std::max(in + span, out);
     return in + model_.net_alpha;

@@ -17,10 +17,11 @@ std::size_t pieces(std::size_t bytes, std::size_t piece) {
 
 }  // namespace
 
-Layout Layout::of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes) {
+Layout Layout::of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes, int scratch_block) {
   Layout layout;
   layout.bytes_ = bytes;
   layout.blocks_ = blocks;
+  layout.scratch_block_ = scratch_block;
   layout.segment_bytes_ = std::max(kLine, round_up(std::min(segment_bytes, bytes)));
   layout.segments_ = pieces(bytes, layout.segment_bytes_);
   return layout;
@@ -38,6 +39,12 @@ Layout Layout::of_blocks(std::vector<Extent> input, std::vector<Extent> output, 
   layout.segment_bytes_ = std::max(kLine, round_up(std::min(segment_bytes, longest_block)));
   layout.segments_ = pieces(longest_block, layout.segment_bytes_);
   return layout;
+}
+
+std::size_t Layout::scratch_stride() const {
+  if (scratch_block_ < 0) return segment_bytes_;
+  // A block is longer than the average by less than a line.
+  return round_up(segment_bytes_ / static_cast<std::size_t>(blocks_)) + kLine;
 }
 
 Extent Layout::find(const Blocks& blocks, std::size_t segment) const {
@@ -69,7 +76,11 @@ Extent Layout::find_in_vector(const Blocks& blocks, std::size_t segment) const {
   const auto divisor = static_cast<std::size_t>(blocks_);
   const std::size_t begin = std::min(length, lines * first / divisor * kLine);
   const std::size_t end = std::min(length, lines * (first + static_cast<std::size_t>(blocks.count)) / divisor * kLine);
-  return {(in_scratch ? static_cast<std::size_t>(copy) * segment_bytes_ : base) + begin, end - begin};
+  if (!in_scratch) return {base + begin, end - begin};
+  const std::size_t copy_begin = static_cast<std::size_t>(copy) * scratch_stride();
+  if (scratch_block_ < 0) return {copy_begin + begin, end - begin};
+  CHECK(blocks.first - copy * blocks_ == scratch_block_ && blocks.count == 1, "scratch holds this block");
+  return {copy_begin, end - begin};
 }
 
 }  // namespace paceline

@@ -18,7 +18,8 @@ class Layout {
  public:
   Layout() = default;
   // One vector, the output, cut into segments and each segment evenly into blocks, on cache-line boundaries.
-  static Layout of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes);
+  // `scratch_block`: as in Schedule.
+  static Layout of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes, int scratch_block = -1);
   // Given blocks, each cut into segments; a block that is shorter than others has empty last segments.
   static Layout of_blocks(std::vector<Extent> input, std::vector<Extent> output, std::size_t segment_bytes);
 
@@ -27,7 +28,7 @@ class Layout {
   // The bytes of a given block in all segments; 0 in a layout of one vector.
   std::size_t whole_block(const Blocks& blocks) const;
   // Of one copy of the output in scratch.
-  std::size_t scratch_stride() const { return segment_bytes_; }
+  std::size_t scratch_stride() const;
 
  private:
   Extent find_in_vector(const Blocks& blocks, std::size_t segment) const;
@@ -35,6 +36,7 @@ class Layout {
   bool vector_ = true;
   std::size_t bytes_ = 0;
   int blocks_ = 1;
+  int scratch_block_ = -1;
   std::size_t segment_bytes_ = 0;
   std::size_t segments_ = 1;
   std::vector<Extent> input_;

@@ -30,6 +30,24 @@ TEST(VectorLayout, TilesTheVector) {
   }
 }
 
+TEST(VectorLayout, KeepsOneBlockOfEveryCopyInScratch) {
+  for (const std::size_t bytes : {1UL, 64UL, 1000UL, 100'004UL, 1000 * kKiB}) {
+    for (const int blocks : {2, 3, 7, 64}) {
+      for (const int kept : {0, 1, blocks - 1}) {
+        const Layout layout = Layout::of_vector(bytes, blocks, 10'000, kept);
+        EXPECT_LE(layout.scratch_stride(), 10'000u / static_cast<unsigned>(blocks) + 128);
+        for (std::size_t segment = 0; segment < layout.segments(); ++segment) {
+          const Extent whole = layout.find(output(kept), segment);
+          const Extent third = layout.find({Buffer::scratch, 2 * blocks + kept, 1}, segment);
+          EXPECT_EQ(third.offset, 2 * layout.scratch_stride());
+          EXPECT_EQ(third.bytes, whole.bytes);
+          EXPECT_LE(third.bytes, layout.scratch_stride());
+        }
+      }
+    }
+  }
+}
+
 TEST(VectorLayout, CutsOnCacheLinesOnlySoThatNoElementIsSplit) {
   const Layout layout = Layout::of_vector(100'004, 7, 10'000);
   for (std::size_t segment = 0; segment < layout.segments(); ++segment) {

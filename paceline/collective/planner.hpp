@@ -27,6 +27,7 @@ class Planner {
  public:
   explicit Planner(const PlannerFacts& facts);
 
+  bool several_hosts() const { return several_hosts_; }
   bool maps_memory() const { return facts_.mapped_memory; }
 
   // `automatic` resolved for this operation and size. Throws Error{invalid} for an algorithm that the operation does

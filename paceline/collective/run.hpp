@@ -2,7 +2,6 @@
 // in flight, and never blocks: `advance` does what can be done now. Owned by the Communicator that started it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +32,9 @@ struct Request {
   Route fallback;
   Algorithm fallback_algorithm = Algorithm::automatic;
   TimePoint deadline = kNever;
+  // Segments in flight. Three are enough that one can be sent while another is being reduced and a third waits for its
+  // turn.
+  std::size_t lanes = 3;
 };
 
 class Run {
@@ -54,10 +56,7 @@ class Run {
   Algorithm algorithm() const { return fell_back_ ? request_.fallback_algorithm : request_.descriptor.algorithm; }
 
  private:
-  // Segments in flight: enough that one can be sent while another is being reduced and a third waits for its turn.
-  static constexpr std::size_t kLanes = 3;
-
-  // One segment's way through the schedule. Segment s runs in lane s % kLanes.
+  // One segment's way through the schedule. Segment s runs in lane s % lanes.
   struct Lane {
     std::size_t segment = 0;
     std::size_t next = 0;                // step to issue
@@ -75,7 +74,7 @@ class Run {
 
   void take_route(Route&& route);
   void open_lanes();
-  Lane& lane_of(std::size_t segment) { return lanes_[segment % kLanes]; }
+  Lane& lane_of(std::size_t segment) { return lanes_[segment % request_.lanes]; }
   bool advance_lane(Lane& lane);
   bool may_issue(const Lane& lane) const;
   bool issue(Lane& lane, const Step& step);
@@ -105,7 +104,7 @@ class Run {
   bool done_ = false;
   std::size_t first_segment_ = 0;  // in flight: [first_segment_, next_segment_)
   std::size_t next_segment_ = 0;
-  std::array<Lane, kLanes> lanes_;
+  std::vector<Lane> lanes_;  // at least as many as the request wants
   Meeting meeting_;
   std::vector<Endpoint::Location> locations_;  // of every rank's output, known after the first meeting
   std::vector<std::byte> scratch_memory_;

@@ -1,15 +1,53 @@
 #include "paceline/collective/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace paceline {
 namespace {
 
-bool any_overlap(const std::vector<Blocks>& a, const std::vector<Blocks>& b) {
-  return std::any_of(a.begin(), a.end(), [&](const Blocks& x) {
-    return std::any_of(b.begin(), b.end(), [&](const Blocks& y) { return x.overlaps(y); });
-  });
-}
+// Which steps have read and written each block so far.
+class Accesses {
+ public:
+  void note(const std::vector<Blocks>& read, const std::vector<Blocks>& written, int step) {
+    for (const Blocks& blocks : read) each(blocks, [&](Access& block) { block.readers.push_back(step); });
+    for (const Blocks& blocks : written) each(blocks, [&](Access& block) { block.writers.push_back(step); });
+  }
+
+  // The steps that have written what is read now, or touched what is written now; ascending.
+  std::vector<int> conflicts(const std::vector<Blocks>& read, const std::vector<Blocks>& written) {
+    std::vector<int> found;
+    const auto take = [&found](const std::vector<int>& steps) {
+      found.insert(found.end(), steps.begin(), steps.end());
+    };
+    for (const Blocks& blocks : read) each(blocks, [&](Access& block) { take(block.writers); });
+    for (const Blocks& blocks : written) {
+      each(blocks, [&](Access& block) {
+        take(block.writers);
+        take(block.readers);
+      });
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
+ private:
+  struct Access {
+    std::vector<int> readers;
+    std::vector<int> writers;
+  };
+
+  template <class Visit>
+  void each(const Blocks& blocks, Visit visit) {
+    auto& all = buffers_[static_cast<std::size_t>(blocks.buffer)];
+    const auto end = static_cast<std::size_t>(blocks.first + blocks.count);
+    if (all.size() < end) all.resize(end);
+    for (auto block = static_cast<std::size_t>(blocks.first); block < end; ++block) visit(all[block]);
+  }
+
+  std::array<std::vector<Access>, 3> buffers_;
+};
 
 }  // namespace
 
@@ -64,26 +102,20 @@ std::vector<Blocks> writes(const Step& step) {
   return {step.what};
 }
 
-// Quadratic in the steps: schedules are made once per group and have at most some hundred steps per rank.
 Schedule link_steps(Schedule schedule, int ranks) {
-  const std::size_t count = schedule.steps.size();
-  std::vector<std::vector<Blocks>> read(count), written(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    read[i] = reads(schedule.steps[i], schedule, ranks);
-    written[i] = writes(schedule.steps[i]);
-  }
-  schedule.waits.assign(count, {});
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool local = !schedule.steps[i].communicates();
-    for (std::size_t j = 0; j < i; ++j) {
-      // Local steps are complete when they are issued: nobody has to wait for them.
-      if (!schedule.steps[j].communicates()) continue;
-      // A meeting or a look into mapped memory comes after all that was sent and received before it.
-      const bool fence = local && schedule.steps[i].action >= Action::meet;
-      const bool conflict =
-          any_overlap(written[i], read[j]) || any_overlap(written[i], written[j]) || any_overlap(read[i], written[j]);
-      if (fence || conflict) schedule.waits[i].push_back(static_cast<int>(j));
-    }
+  Accesses accesses;
+  std::vector<int> communicating;
+  schedule.waits.clear();
+  for (const Step& step : schedule.steps) {
+    const auto read = reads(step, schedule, ranks);
+    const auto written = writes(step);
+    // A meeting or a look into mapped memory comes after all that was sent and received before it.
+    schedule.waits.push_back(step.action >= Action::meet ? communicating : accesses.conflicts(read, written));
+    // Local steps are complete when they are issued: nobody has to wait for them.
+    if (!step.communicates()) continue;
+    const int number = static_cast<int>(schedule.waits.size()) - 1;
+    accesses.note(read, written, number);
+    communicating.push_back(number);
   }
   return schedule;
 }

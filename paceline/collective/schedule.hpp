@@ -72,6 +72,7 @@ struct Step {
 struct Schedule {
   int blocks = 1;          // into which the output is divided
   int scratch_copies = 0;  // of the output that scratch has room for
+  int scratch_block = -1;  // of every copy only this block is used; -1: all
   std::vector<Step> steps = {};
   // waits[i]: earlier steps that must be complete before step i is issued. Filled by link_steps.
   std::vector<std::vector<int>> waits = {};

@@ -51,6 +51,43 @@ void prove_allreduce(Schedule (*generator)(int, int), const std::function<Promis
   }
 }
 
+bool any_overlap(const std::vector<Blocks>& a, const std::vector<Blocks>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Blocks& x) {
+    return std::any_of(b.begin(), b.end(), [&](const Blocks& y) { return x.overlaps(y); });
+  });
+}
+
+// Every pair of steps, one after the other.
+std::vector<std::vector<int>> obvious_waits(const Schedule& s, int ranks) {
+  std::vector<std::vector<int>> waits(s.steps.size());
+  for (std::size_t i = 0; i < s.steps.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const Step &later = s.steps[i], &earlier = s.steps[j];
+      const bool conflict = any_overlap(writes(later), reads(earlier, s, ranks)) ||
+                            any_overlap(writes(later), writes(earlier)) ||
+                            any_overlap(reads(later, s, ranks), writes(earlier));
+      const bool fence = later.action >= Action::meet;
+      if (earlier.communicates() && (conflict || fence)) waits[i].push_back(static_cast<int>(j));
+    }
+  }
+  return waits;
+}
+
+TEST(LinkSteps, FindsTheSameWaitsAsAComparisonOfAllPairs) {
+  for (const int n : {1, 2, 3, 4, 7, 8, 13}) {
+    for (int rank = 0; rank < n; ++rank) {
+      const schedules::Teams teams = schedules::consecutive_teams(n, 3);
+      for (const Schedule& s :
+           {schedules::ring(n, rank), schedules::butterfly(n, rank), schedules::halving_doubling(n, rank),
+            schedules::tree(n, rank), schedules::star(n, rank), schedules::ordered(n, rank), schedules::shm(n, rank),
+            schedules::naive(n, rank), schedules::hierarchical(teams, rank), schedules::shm_broadcast(n, rank, 0),
+            schedules::pairwise_reduce_scatter(n, rank), schedules::hierarchical_allgather(teams, rank)}) {
+        EXPECT_EQ(link_steps(s, n).waits, obvious_waits(s, n)) << "n " << n << " rank " << rank;
+      }
+    }
+  }
+}
+
 // Every root of a small group, some of a large one.
 std::vector<int> roots(int n) {
   if (n > 9) return {0, 1, n / 2, n - 1};

@@ -323,7 +323,7 @@ TYPED_TEST_P(Contract, AReceiveCombinesWhatArrives) {
 TYPED_TEST_P(Contract, ARetiredContextIsForgotten) {
   TypeParam::run(2, [](Endpoint& endpoint) {
     const Rank peer = 1 - endpoint.rank();
-    const auto data = pattern(1'000'000, 1);
+    const auto data = pattern(2'000'000, 1);
     Pending large = endpoint.send(peer, {5, 1}, data);
     endpoint.send(peer, {5, 2}, std::span(data).first(10)).wait();
     std::vector<std::byte> buffer(data.size());

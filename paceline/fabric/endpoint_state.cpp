@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "paceline/core/check.hpp"
 
@@ -66,6 +67,7 @@ Operation* Endpoint::State::send(Rank to, Tag tag, std::span<const std::byte> by
     send_to_self(operation);
   } else {
     peer.queued.push_back(operation);
+    note_backlog(to, peer);
     flush(to, peer);
   }
   return operation;
@@ -73,6 +75,11 @@ Operation* Endpoint::State::send(Rank to, Tag tag, std::span<const std::byte> by
 
 bool Endpoint::State::may_be_eager(const Peer& peer, std::size_t bytes) const {
   return bytes <= peer.max_payload && peer.credit >= eager_cost(bytes);
+}
+
+// To another host a way there and back costs more than the receiver's copy, should it not expect the message yet.
+bool Endpoint::State::may_stream(const Peer& peer, std::size_t bytes) const {
+  return peer.other_host && bytes > peer.max_payload && peer.credit >= eager_cost(bytes);
 }
 
 void Endpoint::State::count_sent(const Peer& peer, std::size_t bytes) {
@@ -105,8 +112,9 @@ bool Endpoint::State::announce(Rank to, Peer& peer, Operation* operation) {
     operation->phase = Operation::Phase::complete;
     return true;
   }
+  const bool streams = may_stream(peer, operation->total);
   operation->message = ++last_message_;
-  const FrameHeader header{.kind = FrameKind::request,
+  const FrameHeader header{.kind = streams ? FrameKind::stream : FrameKind::request,
                            .context = operation->tag.context,
                            .tag = operation->tag.value,
                            .fingerprint = operation->fingerprint,
@@ -114,8 +122,14 @@ bool Endpoint::State::announce(Rank to, Peer& peer, Operation* operation) {
                            .message = operation->message};
   if (!transport->put(to, header, nullptr)) return false;
   ++counters.messages_sent;
-  operation->phase = Operation::Phase::requested;
-  peer.requested.emplace(operation->message, operation);
+  if (streams) {
+    peer.credit -= eager_cost(operation->total);
+    operation->phase = Operation::Phase::streaming;
+    peer.granted.push_back(operation);
+  } else {
+    operation->phase = Operation::Phase::requested;
+    peer.requested.emplace(operation->message, operation);
+  }
   return true;
 }
 
@@ -168,6 +182,11 @@ void Endpoint::State::put_control(Rank to, const FrameHeader& header) {
   if (peer.departed) return;
   if (peer.control.empty() && transport->put(to, header, nullptr)) return;
   peer.control.push_back(header);
+  note_backlog(to, peer);
+}
+
+void Endpoint::State::note_backlog(Rank to, Peer& peer) {
+  if (!std::exchange(peer.listed, true)) backlogs_.push_back(to);
 }
 
 void Endpoint::State::send_to_self(Operation* operation) {
@@ -189,10 +208,15 @@ void Endpoint::State::send_to_self(Operation* operation) {
 
 bool Endpoint::State::progress() {
   bool any = transport->poll(*this);
-  for (Rank to = 0; to < facts.size; ++to) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < backlogs_.size(); ++i) {
+    const Rank to = backlogs_[i];
     Peer& peer = peer_of(to);
     if (peer.has_backlog()) any |= flush(to, peer);
+    peer.listed = peer.has_backlog();
+    if (peer.listed) backlogs_[kept++] = to;
   }
+  backlogs_.resize(kept);
   return any;
 }
 
@@ -201,7 +225,8 @@ bool Endpoint::State::progress() {
 void Endpoint::State::on_frame(Rank from, const FrameHeader& header, std::span<const std::byte> payload) {
   switch (header.kind) {
     case FrameKind::eager: return on_eager(from, header, payload);
-    case FrameKind::request: return on_request(from, header);
+    case FrameKind::request:
+    case FrameKind::stream: return on_request(from, header);
     case FrameKind::grant: return on_grant(from, header);
     case FrameKind::data: return on_data(from, header, payload);
     case FrameKind::cancel: return on_cancel(from, header);
@@ -214,17 +239,25 @@ void Endpoint::State::on_eager(Rank from, const FrameHeader& header, std::span<c
   if (header.total != payload.size()) return break_off(from);
   const bool retired = !retired_.empty() && retired_.contains(header.context);
   Operation* receive = retired ? nullptr : posted_.find(from, {header.context, header.tag});
-  if (receive == nullptr && !retired) return park(from, header, payload);
+  if (receive == nullptr && !retired) {
+    park(from, header, payload);
+    return;
+  }
   return_credit(from, payload.size());
   if (retired || !accept(receive, from, header)) return;
   take(receive, payload);
 }
 
 void Endpoint::State::on_request(Rank from, const FrameHeader& header) {
+  if (header.kind == FrameKind::stream && header.total > kEagerWindow) return break_off(from);
   if (!retired_.empty() && retired_.contains(header.context)) return refuse(from, header);
   Operation* receive = posted_.find(from, {header.context, header.tag});
-  if (receive == nullptr) return park(from, header, {});
-  if (accept(receive, from, header)) grant(receive, from, header);
+  if (receive == nullptr) {
+    Arrival* arrival = park(from, header, {});
+    if (header.kind == FrameKind::stream) peer_of(from).parked.emplace(header.message, arrival);
+  } else if (accept(receive, from, header)) {
+    header.kind == FrameKind::stream ? fill(receive, from, header) : grant(receive, from, header);
+  }
 }
 
 // Checks whether the matched message may enter the receive; if not, the receive fails and the message is refused.
@@ -242,8 +275,24 @@ bool Endpoint::State::accept(Operation* receive, Rank from, const FrameHeader& h
                         fmt::format("{} sent a message of {} bytes into a buffer of {}", describe(from), header.total,
                                     receive->into.size())));
   }
-  if (receive->ended() && header.kind == FrameKind::request) refuse(from, header);
+  if (receive->ended() && header.kind != FrameKind::eager) refuse(from, header);
   return !receive->ended();
+}
+
+// The message's data comes, or has come, without a grant.
+void Endpoint::State::fill(Operation* receive, Rank from, const FrameHeader& header) {
+  ++counters.messages_received;
+  receive->message = header.message;
+  receive->phase = Operation::Phase::streaming;
+  receive->credited = true;
+  note_incoming(from, receive);
+}
+
+// Two messages under one number are no mistake that a sound peer makes.
+void Endpoint::State::note_incoming(Rank from, Operation* receive) {
+  if (peer_of(from).incoming.emplace(receive->message, receive).second) return;
+  break_off(from);
+  fail(receive, departure(from));
 }
 
 void Endpoint::State::grant(Operation* receive, Rank from, const FrameHeader& header) {
@@ -251,7 +300,7 @@ void Endpoint::State::grant(Operation* receive, Rank from, const FrameHeader& he
   receive->message = header.message;
   receive->phase = Operation::Phase::streaming;
   if (receive->total == 0) receive->phase = Operation::Phase::complete;
-  if (!receive->ended() && !peer_of(from).incoming.emplace(header.message, receive).second) return break_off(from);
+  if (!receive->ended()) note_incoming(from, receive);
   put_control(from,
               {.kind = FrameKind::grant, .context = header.context, .tag = header.tag, .message = header.message});
 }
@@ -278,18 +327,37 @@ void Endpoint::State::on_grant(Rank from, const FrameHeader& header) {
   Operation* operation = found->second;
   peer.requested.erase(found);
   operation->phase = operation->total == 0 ? Operation::Phase::complete : Operation::Phase::streaming;
-  if (!operation->ended()) peer.granted.push_back(operation);
+  if (operation->ended()) return;
+  peer.granted.push_back(operation);
+  note_backlog(from, peer);
 }
 
 void Endpoint::State::on_data(Rank from, const FrameHeader& header, std::span<const std::byte> payload) {
   Peer& peer = peer_of(from);
   const auto found = peer.incoming.find(header.message);
-  if (found == peer.incoming.end()) return;  // cancelled meanwhile
+  if (found == peer.incoming.end()) return on_parked_data(from, header, payload);
   Operation* receive = found->second;
   const bool fits = header.offset == receive->moved && payload.size() <= receive->total - receive->moved;
   if (!fits || payload.empty()) return break_off(from);
   take(receive, payload);
-  if (receive->ended()) peer.incoming.erase(found);
+  if (receive->ended()) end_incoming(from, receive);
+}
+
+// Of a message that nobody has asked for yet, or not any more.
+void Endpoint::State::on_parked_data(Rank from, const FrameHeader& header, std::span<const std::byte> payload) {
+  const auto found = peer_of(from).parked.find(header.message);
+  if (found == peer_of(from).parked.end()) return;  // cancelled meanwhile
+  Arrival& arrival = *found->second;
+  const bool fits =
+      header.offset == arrival.payload.size() && payload.size() <= arrival.header.total - arrival.payload.size();
+  if (!fits || payload.empty()) return break_off(from);
+  arrival.payload.insert(arrival.payload.end(), payload.begin(), payload.end());
+}
+
+// Nothing more goes into this receive.
+void Endpoint::State::end_incoming(Rank from, Operation* receive) {
+  peer_of(from).incoming.erase(receive->message);
+  if (std::exchange(receive->credited, false)) return_credit(from, receive->total);
 }
 
 void Endpoint::State::on_cancel(Rank from, const FrameHeader& header) {
@@ -308,28 +376,33 @@ void Endpoint::State::on_cancel(Rank from, const FrameHeader& header) {
     return;
   }
   if (const auto found = peer.incoming.find(header.message); found != peer.incoming.end()) {
-    fail(found->second, Error(Code::cancelled, from, describe(from) + " gave up sending the message"));
-    peer.incoming.erase(found);
+    Operation* receive = found->second;
+    fail(receive, Error(Code::cancelled, from, describe(from) + " gave up sending the message"));
+    end_incoming(from, receive);
   }
   const auto withdrawn = [&](const Arrival& arrival) {
-    return arrival.peer == from && arrival.header.kind == FrameKind::request &&
-           arrival.header.message == header.message;
+    return arrival.peer == from && arrival.header.kind != FrameKind::eager && arrival.header.message == header.message;
   };
-  for (Arrival* arrival : unexpected_.select(withdrawn)) forget_arrival(arrival);
+  for (Arrival* arrival : unexpected_.select(withdrawn)) {
+    if (arrival->header.kind == FrameKind::stream) return_credit(from, arrival->header.total);
+    forget_arrival(arrival);
+  }
 }
 
 // ---- messages that came before their receive
 
-void Endpoint::State::park(Rank from, const FrameHeader& header, std::span<const std::byte> payload) {
+Arrival* Endpoint::State::park(Rank from, const FrameHeader& header, std::span<const std::byte> payload) {
   Arrival* arrival = arrivals_.take();
   arrival->peer = from;
   arrival->header = header;
   arrival->tag = {header.context, header.tag};
   arrival->payload.assign(payload.begin(), payload.end());
   unexpected_.insert(arrival);
+  return arrival;
 }
 
 void Endpoint::State::forget_arrival(Arrival* arrival) {
+  if (arrival->header.kind == FrameKind::stream) peer_of(arrival->peer).parked.erase(arrival->header.message);
   unexpected_.remove(arrival);
   arrivals_.give_back(arrival);
 }
@@ -362,6 +435,10 @@ void Endpoint::State::take_arrival(Operation* receive, Arrival* arrival) {
   const bool accepted = accept(receive, from, header);
   if (header.kind == FrameKind::request) {
     if (accepted) grant(receive, from, header);
+  } else if (header.kind == FrameKind::stream) {
+    if (accepted) fill(receive, from, header);
+    if (accepted && !arrival->payload.empty()) take(receive, arrival->payload);
+    if (accepted && receive->ended()) end_incoming(from, receive);
   } else {
     if (accepted) take(receive, arrival->payload);
     if (from != facts.rank) return_credit(from, arrival->payload.size());
@@ -378,6 +455,7 @@ void Endpoint::State::return_credit(Rank to, std::size_t payload_bytes) {
 }
 
 void Endpoint::State::refuse(Rank to, const FrameHeader& request) {
+  if (request.kind == FrameKind::stream) return_credit(to, request.total);
   put_control(to, {.kind = FrameKind::cancel,
                    .context = request.context,
                    .tag = request.tag,
@@ -398,7 +476,7 @@ void Endpoint::State::drop(Operation* operation) {
   if (operation->kind == Operation::Kind::receive) {
     if (operation->phase == Operation::Phase::queued) posted_.remove(operation);
     if (running) {
-      peer_of(operation->peer).incoming.erase(operation->message);
+      end_incoming(operation->peer, operation);
       refuse(operation->peer,
              {.context = operation->tag.context, .tag = operation->tag.value, .message = operation->message});
     }
@@ -421,7 +499,7 @@ void Endpoint::State::drop(Operation* operation) {
 void Endpoint::State::retire(std::uint64_t context) {
   retired_.insert(context);
   for (Arrival* arrival : unexpected_.select([&](const Arrival& a) { return a.tag.context == context; })) {
-    if (arrival->header.kind == FrameKind::request) {
+    if (arrival->header.kind != FrameKind::eager) {
       refuse(arrival->peer, arrival->header);
     } else if (arrival->peer != facts.rank) {
       return_credit(arrival->peer, arrival->payload.size());
@@ -455,7 +533,10 @@ void Endpoint::State::on_departure(Rank rank, Departure how) {
     posted_.remove(receive);
     fail(receive, error);
   }
-  const auto unfinished = [&](const Arrival& a) { return a.peer == rank && a.header.kind == FrameKind::request; };
+  const auto unfinished = [&](const Arrival& a) {
+    return a.peer == rank && a.header.kind != FrameKind::eager &&
+           !(a.header.kind == FrameKind::stream && a.payload.size() == a.header.total);
+  };
   for (Arrival* arrival : unexpected_.select(unfinished)) forget_arrival(arrival);
 }
 

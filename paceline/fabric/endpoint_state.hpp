@@ -60,11 +60,13 @@ class Endpoint::State final : public TransportSink {
     std::deque<Operation*> granted;                           // sends whose payload may go
     std::unordered_map<std::uint64_t, Operation*> requested;  // sends that wait for a grant, by message number
     std::unordered_map<std::uint64_t, Operation*> incoming;   // receives being filled, by the sender's number
+    std::unordered_map<std::uint64_t, Arrival*> parked;       // streams that no receive has asked for, by the same
     bool other_host = false;
     std::size_t max_payload = 0;  // of a frame to it
     std::uint64_t credit = 0;     // bytes of eager messages that we may still send
     std::uint64_t owed = 0;       // bytes consumed and not yet credited back
     std::optional<Departure> departed;
+    bool listed = false;  // in backlogs_
 
     bool has_backlog() const { return !control.empty() || !queued.empty() || !granted.empty(); }
   };
@@ -73,11 +75,13 @@ class Endpoint::State final : public TransportSink {
 
   // Outgoing.
   bool may_be_eager(const Peer& peer, std::size_t bytes) const;
+  bool may_stream(const Peer& peer, std::size_t bytes) const;
   bool put_eager(Rank to, Peer& peer, const Tag& tag, std::span<const std::byte> bytes, std::uint64_t fingerprint);
   void count_sent(const Peer& peer, std::size_t bytes);
   bool announce(Rank to, Peer& peer, Operation* operation);
   bool stream(Rank to, Operation* operation);
   bool flush(Rank to, Peer& peer);
+  void note_backlog(Rank to, Peer& peer);
   void put_control(Rank to, const FrameHeader& header);
   void send_to_self(Operation* operation);
 
@@ -86,11 +90,15 @@ class Endpoint::State final : public TransportSink {
   void on_request(Rank from, const FrameHeader& header);
   void on_grant(Rank from, const FrameHeader& header);
   void on_data(Rank from, const FrameHeader& header, std::span<const std::byte> payload);
+  void on_parked_data(Rank from, const FrameHeader& header, std::span<const std::byte> payload);
   void on_cancel(Rank from, const FrameHeader& header);
-  void park(Rank from, const FrameHeader& header, std::span<const std::byte> payload);
+  Arrival* park(Rank from, const FrameHeader& header, std::span<const std::byte> payload);
   void take_arrival(Operation* receive, Arrival* arrival);
   bool accept(Operation* receive, Rank from, const FrameHeader& header);
   void grant(Operation* receive, Rank from, const FrameHeader& header);
+  void fill(Operation* receive, Rank from, const FrameHeader& header);
+  void note_incoming(Rank from, Operation* receive);
+  void end_incoming(Rank from, Operation* receive);
   void take(Operation* receive, std::span<const std::byte> payload);
   void return_credit(Rank to, std::size_t payload_bytes);
   void refuse(Rank to, const FrameHeader& request);
@@ -100,6 +108,7 @@ class Endpoint::State final : public TransportSink {
   void forget_arrival(Arrival* arrival);
 
   std::vector<Peer> peers_;
+  std::vector<Rank> backlogs_;  // the peers that may have one: a job can have many peers and talk to few
   Pool<Operation> operations_;
   Pool<Arrival> arrivals_;
   MatchTable<Operation> posted_;

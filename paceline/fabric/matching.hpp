@@ -30,6 +30,7 @@ struct Operation : OperationStatus {
   std::vector<std::byte>* growing = nullptr;  // receive of unknown size
   Combine combine = nullptr;                  // receive
   bool exact = false;                         // receive: the message must fill `into`
+  bool credited = false;                      // receive: its end gives the sender credit back
 
   Operation* previous = nullptr;  // in its MatchList, or in the pool's free list
   Operation* next = nullptr;
@@ -42,7 +43,7 @@ struct Arrival {
   Rank peer = kNoRank;
   FrameHeader header;
   Tag tag;
-  std::vector<std::byte> payload;  // of an eager message
+  std::vector<std::byte> payload;  // of an eager message; of a stream, what has come
   Arrival* previous = nullptr;
   Arrival* next = nullptr;
 

@@ -26,6 +26,7 @@ enum class FrameKind : std::uint8_t {
   data,       // a part of a granted message's payload
   cancel,     // the sender gives up a requested message; also a receiver that gives up a granted one
   credit,     // the receiver has consumed this many bytes (`total`) of eager messages
+  stream,     // an eager message of several frames: as a request, and its data follows without a grant
 };
 
 // Describes one frame. Fields that a kind does not use are zero. 56 bytes, so that a back end can add an 8-byte stamp
@@ -38,7 +39,7 @@ struct FrameHeader {
   std::uint64_t tag = 0;          // which message it is, within the context
   std::uint64_t fingerprint = 0;  // of the operation that sent it
   std::uint64_t total = 0;        // bytes of the whole message
-  std::uint64_t message = 0;      // the sender's number for it (request, grant, data, cancel)
+  std::uint64_t message = 0;      // the sender's number for it (request, stream, grant, data, cancel)
   std::uint64_t offset = 0;       // of this frame's payload in the message (data)
 };
 static_assert(sizeof(FrameHeader) == 56);

@@ -39,6 +39,7 @@ const char* name(FrameKind kind) {
     case FrameKind::data: return "data";
     case FrameKind::cancel: return "cancel";
     case FrameKind::credit: return "credit";
+    case FrameKind::stream: return "stream";
   }
   return "?";
 }

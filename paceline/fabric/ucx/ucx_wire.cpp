@@ -16,10 +16,9 @@ namespace paceline::ucx {
 namespace {
 
 constexpr unsigned kFrameMessage = 17;  // the number of our kind of active message
-constexpr std::size_t kMaxPayload = 257 * 1024;
 // UCX's TCP hands a message that fits into one of its segments straight from the segment to us.
 // (Keys of transports go without their prefix, unlike the variables of the environment.)
-constexpr const char* kSegmentBytes = "260k";
+constexpr const char* kSegmentBytes = "68k";
 // Frames to one peer that the network has not taken yet. More would only wait in line.
 constexpr int kFramesInFlight = 16;
 // Of UCX's progress, inside one of ours.

@@ -5,12 +5,16 @@
 // does not is dropped and counted before anything else of it is looked at. Data travels in clear (docs/security.md).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
 #include "paceline/fabric/hosts/wire.hpp"
 
 namespace paceline::ucx {
+
+// Of a frame: enough for a piece of a collective (communicator.cpp), with a little for whoever wraps it.
+inline constexpr std::size_t kMaxPayload = 65 * 1024;
 
 struct WireOptions {
   std::string devices = "all";  // as UCX_NET_DEVICES: "eth0", "mlx5_0:1,eth0"
