@@ -13,6 +13,7 @@ namespace {
 
 // Eager bytes that may wait unreceived at one peer. Large enough for dozens of full frames, small enough for 64 peers.
 constexpr std::uint64_t kEagerWindow = 1 << 20;
+constexpr std::size_t kMostStreamed = 192 << 10;
 // Frames of one message that leave between two looks at what has come in: large enough to amortise the look, small
 // enough that what two ranks exchange stays in their caches.
 constexpr int kBurst = 4;
@@ -77,9 +78,10 @@ bool Endpoint::State::may_be_eager(const Peer& peer, std::size_t bytes) const {
   return bytes <= peer.max_payload && peer.credit >= eager_cost(bytes);
 }
 
-// To another host a way there and back costs more than the receiver's copy, should it not expect the message yet.
+// To another host a way there and back costs more than the receiver's copy, should it not expect the message yet. A
+// large one is long under way anyway, and its copy would leave the cache.
 bool Endpoint::State::may_stream(const Peer& peer, std::size_t bytes) const {
-  return peer.other_host && bytes > peer.max_payload && peer.credit >= eager_cost(bytes);
+  return peer.other_host && bytes > peer.max_payload && bytes <= kMostStreamed && peer.credit >= eager_cost(bytes);
 }
 
 void Endpoint::State::count_sent(const Peer& peer, std::size_t bytes) {
@@ -254,7 +256,9 @@ void Endpoint::State::on_request(Rank from, const FrameHeader& header) {
   Operation* receive = posted_.find(from, {header.context, header.tag});
   if (receive == nullptr) {
     Arrival* arrival = park(from, header, {});
-    if (header.kind == FrameKind::stream) peer_of(from).parked.emplace(header.message, arrival);
+    if (header.kind != FrameKind::stream) return;
+    arrival->payload.reserve(header.total);
+    peer_of(from).parked.emplace(header.message, arrival);
   } else if (accept(receive, from, header)) {
     header.kind == FrameKind::stream ? fill(receive, from, header) : grant(receive, from, header);
   }

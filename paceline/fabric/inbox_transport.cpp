@@ -29,6 +29,11 @@ constexpr Duration kShortSleep = std::chrono::microseconds(300);
 constexpr int kTries = 3;
 constexpr int kWaitsBetweenTries = 100;
 
+// Note [Looking before sleeping]. A rank that has no others beside it waits for a network. Waking it costs as much as a
+// quick network takes for a message, so it first asks the kernel for a while whether something has come. After some
+// vain attempts it does without for a while: then the network is slow, or the cores are wanted elsewhere.
+constexpr Duration kLook = std::chrono::microseconds(100);
+
 void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -197,8 +202,8 @@ bool InboxTransport::something_to_do() const {
 
 void InboxTransport::wait(TimePoint until) {
   if (something_to_do()) return;
-  // What comes over a network takes longer than any spinning.
-  const bool crowded = facts_.size > facts_.cores || (companion_ != nullptr && facts_.size == 1);
+  if (companion_ != nullptr && facts_.size == 1) return wait_for_companion(until);
+  const bool crowded = facts_.size > facts_.cores;
   const bool trying = brief_waits_left_ == 0;
   if (!crowded && spin(std::min(until, clock_.now() + (trying ? kLongSpin : kBriefSpin)))) {
     if (trying) vain_spins_ = 0;
@@ -209,6 +214,19 @@ void InboxTransport::wait(TimePoint until) {
   // A wait that ended because its caller wanted to wait no longer, such as a mere look, teaches nothing.
   const TimePoint end = clock_.now();
   if (!crowded && end < until) learn_from_sleep(trying, end - begin);
+}
+
+// For a rank that has nobody beside it. See Note [Looking before sleeping].
+void InboxTransport::wait_for_companion(TimePoint until) {
+  if (brief_waits_left_ > 0) {
+    --brief_waits_left_;
+    sleep(until);
+  } else if (sleep(until, kLook)) {
+    vain_spins_ = 0;
+  } else if (++vain_spins_ == kTries) {
+    vain_spins_ = 0;
+    brief_waits_left_ = kWaitsBetweenTries;
+  }
 }
 
 // See Note [Spinning before sleeping].
@@ -259,13 +277,19 @@ bool InboxTransport::spin(TimePoint stop) const {
   return false;
 }
 
-void InboxTransport::sleep(TimePoint until) {
+// True if there was something before the thread really slept: at once, or within `look`.
+bool InboxTransport::sleep(TimePoint until, Duration look) {
+  bool awake = true;
   own_.control().core.store(current_core() + 1, std::memory_order_relaxed);
   own_.control().asleep.store(1, std::memory_order_seq_cst);  // see Note [Waking a sleeper]
   if (!something_to_do() && (companion_ == nullptr || companion_->arm())) {
     epoll_event events[16];
-    const timespec span = until == kNever ? timespec{} : until_then(until, clock_.now());
-    const int ready = epoll_pwait2(epoll_.number(), events, 16, until == kNever ? nullptr : &span, nullptr);
+    int ready = look > Duration(0) ? look_at(events, std::min(until, clock_.now() + look)) : 0;
+    awake = ready > 0;
+    if (ready == 0) {
+      const timespec span = until == kNever ? timespec{} : until_then(until, clock_.now());
+      ready = epoll_pwait2(epoll_.number(), events, 16, until == kNever ? nullptr : &span, nullptr);
+    }
     for (int i = 0; i < ready; ++i) {
       if (events[i].data.u64 == kCompanionKey) continue;  // it is looked after in poll
       if (events[i].data.u64 != kDoorbellKey) {
@@ -277,6 +301,16 @@ void InboxTransport::sleep(TimePoint until) {
     }
   }
   own_.control().asleep.store(0, std::memory_order_relaxed);
+  return awake;
+}
+
+// How many descriptors are ready, looking until then.
+int InboxTransport::look_at(std::span<epoll_event> events, TimePoint stop) const {
+  int ready = 0;
+  do {
+    ready = epoll_wait(epoll_.number(), events.data(), static_cast<int>(events.size()), 0);
+  } while (ready <= 0 && clock_.now() < stop);
+  return ready;
 }
 
 void InboxTransport::publish(std::size_t slot, const BoardRecord& record, Wake wake) {

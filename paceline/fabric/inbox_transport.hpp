@@ -5,7 +5,10 @@
 // Owned by one thread. Peers touch only the Inbox and write to the doorbell's eventfd.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "paceline/fabric/descriptor.hpp"
@@ -79,7 +82,9 @@ class InboxTransport : public Transport {
   void alert_peers() const;
   bool something_to_do() const;
   void ring_if_asleep(const Link& link) const;
-  void sleep(TimePoint until);
+  void wait_for_companion(TimePoint until);
+  bool sleep(TimePoint until, Duration look = Duration(0));
+  int look_at(std::span<epoll_event> events, TimePoint stop) const;
   bool spin(TimePoint stop) const;
   void learn_from_sleep(bool tried, Duration slept);
   bool shares_core_with_lower_rank() const;

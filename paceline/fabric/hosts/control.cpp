@@ -173,6 +173,7 @@ class Control::Loop {
   }
 
   void run(const std::stop_token& stop) {
+    for (std::size_t peer = 0; peer < peers_.size(); ++peer) write_to(peer);  // what was asked at the start
     while (!stop.stop_requested()) {
       epoll_event events[16];
       const int ready = epoll_wait(epoll_.number(), events, 16, frames_awaited() ? kLook : -1);

@@ -129,7 +129,7 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
   const Identity& identity(Rank peer) const override { return options_.peers[static_cast<std::size_t>(peer)].identity; }
   const Clock& clock() const override { return inboxes_->clock(); }
   Duration clock_offset(Rank peer) const override {
-    return link_of(peer).beside >= 0 ? Duration(0) : control_.clock_offset(peer);
+    return has_our_clock(peer) ? Duration(0) : control_.clock_offset(peer);
   }
 
  private:
@@ -158,6 +158,11 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
     TransportSink& out;
   };
 
+  bool has_our_clock(Rank peer) const {
+    const std::string& own = options_.peers[static_cast<std::size_t>(options_.rank)].clock;
+    return link_of(peer).beside >= 0 || (!own.empty() && options_.peers[static_cast<std::size_t>(peer)].clock == own);
+  }
+
   Link& link_of(Rank rank) { return links_[static_cast<std::size_t>(rank)]; }
   const Link& link_of(Rank rank) const { return links_[static_cast<std::size_t>(rank)]; }
 
@@ -167,7 +172,7 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
                       {.shape = options_.link,
                        .line = &inboxes_->line(),
                        .clock = &inboxes_->clock(),
-                       .clock_offset_of = [this](Rank peer) { return control_.clock_offset(peer); }});
+                       .clock_offset_of = [this](Rank peer) { return clock_offset(peer); }});
   }
 
   Control::Options control_options() const {

@@ -19,12 +19,13 @@ namespace paceline {
 
 // How one rank can be reached.
 struct HostsPeer {
-  int host = 0;         // ranks with the same number share memory
-  std::string door;     // shm::Door, for ranks of its host
-  std::string control;  // ControlDoor
-  std::string wire;     // Wire::address
-  int cores = 1;        // that it may run on
-  Identity identity;
+  int host = 0;              // ranks with the same number share memory
+  std::string door = {};     // shm::Door, for ranks of its host
+  std::string control = {};  // ControlDoor
+  std::string wire = {};     // Wire::address
+  int cores = 1;             // that it may run on
+  std::string clock = {};    // ranks for which this is the same text have one steady clock; empty: who knows
+  Identity identity = {};
 };
 
 struct HostsOptions {

@@ -164,12 +164,12 @@ void meet(Endpoint& endpoint) {
 // Of several frames, and still nothing has to come back before it is sent.
 TEST(Hosts, AMessageThatFitsIntoTheWindowNeedsNoReceiverYet) {
   ucx::run_hosts(2, 1, [](Endpoint& endpoint) {
-    std::vector<int> numbers(60'000, 7 + endpoint.rank());
+    std::vector<int> numbers(40'000, 7 + endpoint.rank());
     endpoint.send(1 - endpoint.rank(), kTag, std::as_bytes(std::span(numbers))).wait();
     meet(endpoint);
     std::vector<int> theirs(numbers.size());
     endpoint.receive(1 - endpoint.rank(), kTag, std::as_writable_bytes(std::span(theirs))).wait();
-    EXPECT_EQ(theirs, std::vector<int>(60'000, 8 - endpoint.rank()));
+    EXPECT_EQ(theirs, std::vector<int>(40'000, 8 - endpoint.rank()));
   });
 }
 
@@ -178,12 +178,12 @@ TEST(Hosts, AMessageThatFitsIntoTheWindowNeedsNoReceiverYet) {
 TEST(Hosts, TheWindowIsWholeAgainHoweverMessagesEnd) {
   ucx::run_hosts(2, 1, [](Endpoint& endpoint) {
     const Rank peer = 1 - endpoint.rank();
-    const std::vector<std::byte> data(300'000);
+    const std::vector<std::byte> data(150'000);
     std::vector<std::byte> into(data.size()), little(10);
     for (std::uint64_t round = 0; round < 20; ++round) {
-      { Pending dropped = endpoint.send(peer, {kTag.context, 5}, data); }  // given up, maybe half way
-      Pending refused = endpoint.send(peer, {kTag.context, 6}, data);      // does not fit
-      Pending forgotten = endpoint.send(peer, {100 + round, 1}, data);     // for a group that is gone
+      { Pending dropped = endpoint.send(peer, {100 + round, 2}, data); }  // given up, maybe half way
+      Pending refused = endpoint.send(peer, {kTag.context, 6}, data);     // does not fit
+      Pending forgotten = endpoint.send(peer, {100 + round, 1}, data);    // for a group that is gone
       Pending taken = endpoint.send(peer, {kTag.context, 7 + round}, data);
       EXPECT_THROW(endpoint.receive(peer, {kTag.context, 6}, std::span(little)).wait(), Error);
       endpoint.receive(peer, {kTag.context, 7 + round}, into).wait();

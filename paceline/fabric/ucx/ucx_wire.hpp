@@ -1,5 +1,5 @@
-// The Wire over UCX. Frames are active messages. Over which devices they go, WireOptions says; join gives it the one IP
-// device of the job, and so TCP.
+// The Wire over UCX. Frames are active messages. Over which devices they go, WireOptions says; join gives it the IP
+// device of the job, and so TCP, or the RDMA device that was asked for.
 //
 // UCX authenticates nobody: who can reach the port can send. So every message begins with the job's token, and one that
 // does not is dropped and counted before anything else of it is looked at. Data travels in clear (docs/security.md).
