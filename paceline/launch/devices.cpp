@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -28,6 +29,15 @@ std::string list(const std::vector<Device>& devices) {
   std::vector<std::string> names;
   for (const Device& device : devices) names.push_back(fmt::format("{} ({})", device.name, device.address));
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// The machine, as it was started, and a namespace of this process.
+std::string key_of(const std::string& space) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat status = {};
+  stat(("/proc/self/ns/" + space).c_str(), &status);
+  return fmt::format("{}/{}", boot, status.st_ino);
 }
 
 }  // namespace
@@ -75,12 +85,18 @@ Device outward_device(const std::vector<Device>& devices, const std::string& ask
   return *found;
 }
 
-std::string host_key() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat space = {};
-  stat("/proc/self/ns/net", &space);
-  return fmt::format("{}/{}", boot, space.st_ino);
+std::optional<std::string> rdma_device(const std::string& asked, const std::string& known) {
+  const std::size_t colon = asked.find(':');
+  const std::string name = asked.substr(0, colon), port = colon == std::string::npos ? "1" : asked.substr(colon + 1);
+  if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.')) return std::nullopt;
+  if (!std::filesystem::is_directory(known + "/" + name)) return std::nullopt;
+  if (port.find('/') != std::string::npos || !std::filesystem::is_directory(known + "/" + name + "/ports/" + port))
+    throw Error(Code::invalid, fmt::format("the RDMA device {} has no port '{}'", name, port));
+  return name + ":" + port;
 }
+
+std::string host_key() { return key_of("net"); }
+
+std::string clock_key() { return key_of("time"); }
 
 }  // namespace paceline

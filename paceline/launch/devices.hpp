@@ -1,6 +1,7 @@
 // The network devices of this host, and which of them a job uses.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,14 @@ Device choose_device(const std::vector<Device>& devices, const std::string& aske
 // Loopback if there is no other.
 Device outward_device(const std::vector<Device>& devices, const std::string& asked);
 
+// The RDMA device that was asked for as mlx5_0 or mlx5_0:1, with its port as UCX wants it; nullopt: none was. `known`
+// is where the kernel lists them.
+std::optional<std::string> rdma_device(const std::string& asked, const std::string& known = "/sys/class/infiniband");
+
 // What tells hosts apart: equal for two processes that can share memory. The machine, as it was started, and the
 // network namespace, since a container's processes cannot find each other's sockets.
 std::string host_key();
+// What tells steady clocks apart.
+std::string clock_key();
 
 }  // namespace paceline

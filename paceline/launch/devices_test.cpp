@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "paceline/core/error.hpp"
 
 namespace paceline {
@@ -48,6 +50,18 @@ TEST(Devices, OneThatLeadsOutIsPreferredToLoopback) {
   EXPECT_NE(outward_device(kSome, "").name, "lo");
   EXPECT_EQ(outward_device({kSome.front()}, "").name, "lo");
   EXPECT_THROW(outward_device({}, ""), Error);
+}
+
+TEST(Devices, AnRdmaDeviceIsTakenWithItsPort) {
+  const std::string known = testing::TempDir() + "paceline_rdma";
+  std::filesystem::create_directories(known + "/mlx5_0/ports/1");
+  EXPECT_EQ(rdma_device("mlx5_0", known), "mlx5_0:1");
+  EXPECT_EQ(rdma_device("mlx5_0:1", known), "mlx5_0:1");
+  EXPECT_THROW(rdma_device("mlx5_0:2", known), Error);
+  EXPECT_THROW(rdma_device("mlx5_0:../..", known), Error);
+  for (const char* none : {"", "eth0", "10.0.0.1", "fd00::1", "mlx5_1", "..", "../x"})
+    EXPECT_EQ(rdma_device(none, known), std::nullopt) << none;
+  std::filesystem::remove_all(known);
 }
 
 TEST(Devices, TheKeyOfAHostIsTheSameTwice) { EXPECT_EQ(host_key(), host_key()); }

@@ -46,7 +46,8 @@ std::string host_name() {
 // Under a scheduler, rank 0 makes the secret and serves the store where the others can reach it.
 std::unique_ptr<StoreHost> open_store(Environment& environment, const Clock& clock) {
   environment.secret = hex(random_bytes(32));
-  const std::string ip = outward_device(network_devices(), environment.network.device).address;
+  const std::string& asked = environment.network.device;
+  const std::string ip = outward_device(network_devices(), rdma_device(asked) ? "" : asked).address;
   const PortRange& ports = environment.network.ports;
   for (int port = ports.first;; ++port) {
     try {

@@ -138,6 +138,7 @@ struct NetworkCard {
   std::string control;  // address of its ControlDoor
   std::string wire;     // of its Wire
   int cores = 1;
+  std::string clock;  // clock_key()
 };
 
 NetworkCard decode_network_card(Rank rank, std::string_view bytes) {
@@ -146,6 +147,7 @@ NetworkCard decode_network_card(Rank rank, std::string_view bytes) {
   card.control = reader.text();
   card.wire = reader.text();
   card.cores = static_cast<int>(reader.number<std::uint32_t>());
+  card.clock = reader.text();
   if (!reader.complete()) throw Error(Code::refused, rank, fmt::format("what rank {} published is malformed", rank));
   return card;
 }
@@ -163,13 +165,16 @@ std::unique_ptr<Endpoint> connect_many_hosts(const MeetOptions& options, const s
   if (options.secret.empty()) {
     throw Error(Code::invalid, "workers on several hosts need a secret, the same for all: PACELINE_SECRET");
   }
-  const Device device = choose_device(network_devices(), options.network.device, store.local_address());
-  Doors doors{std::move(door), ControlDoor(device.address, options.network.ports),
-              open_network({device, options.network.ports, options.network.transports})};
+  const NetworkChoice& network = options.network;
+  const auto rdma = rdma_device(network.device);
+  const Device device = choose_device(network_devices(), rdma ? "" : network.device, store.local_address());
+  Doors doors{std::move(door), ControlDoor(device.address, network.ports),
+              open_network({device, rdma.value_or(""), network.ports, network.transports})};
   const std::string card = Writer()
                                .text(doors.control.address())
                                .text(doors.wire->address())
                                .number(static_cast<std::uint32_t>(available_cores().count()))
+                               .text(clock_key())
                                .take();
   store.set(network_key(options.rank), card, options.deadline);
 
@@ -183,8 +188,8 @@ std::unique_ptr<Endpoint> connect_many_hosts(const MeetOptions& options, const s
   const auto values = collect(options, network_key, store);
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     const NetworkCard of_rank = decode_network_card(static_cast<Rank>(rank), values[rank]);
-    how.peers.push_back(
-        {hosts[rank], cards[rank].door, of_rank.control, of_rank.wire, of_rank.cores, cards[rank].identity});
+    how.peers.push_back({hosts[rank], cards[rank].door, of_rank.control, of_rank.wire, of_rank.cores, of_rank.clock,
+                         cards[rank].identity});
   }
   return connect_hosts(how, std::move(doors));
 }

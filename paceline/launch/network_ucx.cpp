@@ -6,7 +6,8 @@
 namespace paceline {
 
 std::unique_ptr<Wire> open_network(const NetworkOptions& options) {
-  ucx::WireOptions how{.devices = options.device.name, .transports = options.transports};
+  ucx::WireOptions how{.devices = options.rdma.empty() ? options.device.name : options.rdma,
+                       .transports = options.transports};
   if (options.ports.last > 0) how.ports = fmt::format("{}-{}", options.ports.first, options.ports.last);
   return ucx::open_wire(how);
 }
