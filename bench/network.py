@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import pathlib
 import secrets
 import tempfile
 
@@ -147,9 +146,7 @@ def paceline_train(folder, ranks, case, seconds):
     given = worker_environment(case.setting)
     more = {**train.ONE_THREAD, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
     with tempfile.TemporaryDirectory(prefix="paceline-bench.") as out:
-        config = pathlib.Path(out) / "config.json"
-        config.write_text(json.dumps(config_of(case, out)))
-        command = [f"{folder}/paceline-train", str(config)]
+        command = [f"{folder}/paceline-train", json.dumps(config_of(case, out))]
         lines = run_on_hosts(case.setting, lambda _: command, lambda rank: {**given(rank), **more}, seconds)
     final = [line for line in lines if line.get("final")]
     if not final:

@@ -3,6 +3,8 @@
 #include <cstdio>
 
 #include "paceline/cli/bench_command.hpp"
+#include "paceline/cli/doctor_command.hpp"
+#include "paceline/cli/doctor_worker.hpp"
 #include "paceline/cli/host_agent_command.hpp"
 #include "paceline/cli/run_command.hpp"
 #include "paceline/cli/train_command.hpp"
@@ -17,6 +19,8 @@ int main(int argc, char** argv) {
   paceline::add_host_agent_command(app, exit_code);
   paceline::add_train_command(app, exit_code);
   paceline::add_bench_command(app, exit_code);
+  paceline::add_doctor_command(app, exit_code);
+  paceline::add_doctor_worker_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,158 +1,41 @@
 #include "paceline/cli/train_command.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <memory>
-#include <sstream>
+#include <optional>
 
-#include "paceline/cli/measure.hpp"
 #include "paceline/cli/run_command.hpp"
+#include "paceline/cli/train_options.hpp"
 #include "paceline/cli/train_worker.hpp"
 #include "paceline/data/open.hpp"
-#include "paceline/exchange/plan.hpp"
 #include "paceline/launch/cores.hpp"
 #include "paceline/launch/launcher.hpp"
+#include "paceline/launch/pmix/started_by.hpp"
 #include "paceline/launch/worker_environment.hpp"
-#include "paceline/record/atomic_file.hpp"
-#include "paceline/record/checkpoint_files.hpp"
-#include "paceline/torch/model_spec.hpp"
-#include "paceline/torch/train_config.hpp"
+#include "paceline/torch/run_folder.hpp"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct TrainArguments {
-  TrainConfig config;
-  int threads = 0;
-  int workers = 0;
-  std::string until;
-  std::string valid;
-  std::string bucket;
-};
-
-void add_what(CLI::App& command, TrainArguments& a) {
-  command.add_option("--model", a.config.model, model_help())->capture_default_str();
-  command.add_option("--data", a.config.data, data_help())->capture_default_str();
-  command.add_option("-n,--workers", a.workers, "How many workers (default: one per core)")
-      ->check(CLI::Range(1, 65536))
-      ->type_name("N");
-  command.add_option("--threads", a.threads, "Cores per worker (default: cores / workers)")
-      ->check(CLI::Range(1, 65536))
-      ->type_name("N");
-  command.add_option("--batch", a.config.batch, "Examples per worker and step")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str();
-  command.add_option("--epochs", a.config.epochs, "Passes over the training set (default: 3, more for small sets)")
-      ->check(CLI::Range(1, 1'000'000));
-  command.add_option("--steps", a.config.steps, "Stop after this many steps")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command.add_option("--until", a.until,
-                     "Stop when an epoch ends with accuracy=X or loss=X, of the held-out part or the test set");
-  command.add_option("--valid", a.valid,
-                     "Hold out this share of the training set, as 10%; it drives --until and --schedule");
-  command.add_option("--seed", a.config.seed, "Of initial weights and the order of examples")->capture_default_str();
-}
-
-void add_how(CLI::App& command, TrainArguments& a) {
-  command.add_option("--optimizer", a.config.optimizer, fmt::format("{}", fmt::join(optimizer_names(), ", ")))
-      ->capture_default_str();
-  command.add_option("--lr", a.config.lr, "Learning rate (default: the optimizer's)")
-      ->check(CLI::Range(1e-12, 1e6))
-      ->type_name("FLOAT");
-  command.add_option("--weight-decay", a.config.weight_decay, "L2 penalty; of adamw, decoupled")
-      ->check(CLI::Range(0.0, 1e6))
-      ->type_name("FLOAT");
-  command.add_option("--clip", a.config.clip, "Largest norm of the gradient")
-      ->check(CLI::Range(1e-12, 1e12))
-      ->type_name("FLOAT");
-  command
-      .add_option("--schedule", a.config.schedule,
-                  fmt::format("Learning rate over time: {}", fmt::join(schedule_names(), ", ")))
-      ->capture_default_str();
-  for (const std::string names : {"--split", "--when,--sync", "--where,--comm", "--what,--compress"}) {
-    const std::string key = names.substr(2, names.find(',') - 2);
-    command.add_option_function<std::string>(
-        names, [&a, key](const std::string& word) { a.config.plan.set(key, word); },
-        fmt::format("Of the plan: {}", fmt::join(plan_words(key), ", ")));
-  }
-  command.add_option("--bucket", a.bucket, "Gradients that travel together, as 4MiB (default: by the cost model)");
-  command
-      .add_option("--check-every", a.config.check_every,
-                  "Steps between comparisons of the workers' parameters; 0: never")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str();
-}
-
-void add_where_to(CLI::App& command, TrainArguments& a) {
-  command.add_option("--out", a.config.out, "The run folder (default: runs/MODEL-DATA-TIME)")->type_name("DIR");
-  command.add_flag("--resume", a.config.resume, "Go on from the newest checkpoint in the run folder");
-  command
-      .add_option("--checkpoint-every", a.config.checkpoint_every, "Steps between checkpoints (default: one per epoch)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command.add_option("--keep", a.config.keep, "How many checkpoints to keep")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_flag("--json", a.config.json, "One JSON line per epoch and a last one, instead of text");
-  command.add_flag("--quiet", a.config.quiet, "Only the result");
-}
-
-std::string default_folder(const TrainConfig& config) {
-  std::string name = fmt::format("{}-{}", config.model, config.data.substr(0, config.data.find(':')));
-  for (char& c : name) c = c == ':' || c == ',' || c == '/' ? '-' : c;
-  return fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", name, fmt::localtime(std::time(nullptr)));
-}
-
-// Before config.json is written: a run that is refused stays as it was.
-void check_checkpoints(const TrainConfig& config, const CheckpointFiles& checkpoints, std::uint64_t data_fingerprint) {
-  std::string why = "there is none";
-  const auto newest = checkpoints.load_latest([&](const std::string& sentence) { why = sentence; });
-  if (!newest)
-    throw Error(Code::invalid, fmt::format("no checkpoint in {}/checkpoint to resume from: {}", config.out, why));
-  require_same_run(newest->path, newest->state, identity_of(config, data_fingerprint));
-}
-
-// A run is never overwritten, and one that is to be resumed must be there.
-void check_folder(const TrainConfig& config, std::uint64_t data_fingerprint) {
-  const CheckpointFiles checkpoints(config.out + "/checkpoint", config.keep);
-  require_writable_folder(config.out);
-  const bool used = fs::exists(config.out + "/metrics.jsonl") || !checkpoints.list().empty();
-  if (used && !config.resume) {
-    throw Error(Code::invalid,
-                fmt::format("{} holds a run already; go on with it by --resume, or give another --out", config.out));
-  }
-  if (config.resume) check_checkpoints(config, checkpoints, data_fingerprint);
-}
-
-void complete(TrainArguments& a) {
-  TrainConfig& config = a.config;
-  if (config.resume && config.out.empty()) throw Error(Code::invalid, "--resume needs --out with the run's folder");
-  if (!a.until.empty()) config.until = parse_target(a.until);
-  if (!a.valid.empty()) config.valid = parse_share(a.valid);
-  if (!a.bucket.empty()) config.bucket_bytes = parse_size(a.bucket);
-  const int cores = static_cast<int>(allowed_cores().size());
-  config.workers = a.workers > 0 ? a.workers : default_threads(static_cast<std::size_t>(cores), core_quota(), 1);
-  config.threads =
-      a.threads > 0 ? a.threads : default_threads(static_cast<std::size_t>(cores), core_quota(), config.workers);
-  parse_model(config.model);  // before the data, which takes longer to read
-  const DataSplit data = open_data(config.data);
-  resolve(config, data);
-  if (config.out.empty()) config.out = default_folder(config);
-  check_folder(config, data.fingerprint);
-  write_atomically(config.out + "/config.json", to_json(config).dump(2) + "\n");
-}
+constexpr const char* kWorkerName = "paceline-train";
+// Large pages for large tensors: fewer misses of the TLB. The kernel gives them to those who ask; glibc asks if told
+// to.
+constexpr const char* kTunables = "GLIBC_TUNABLES";
+constexpr const char* kLargePages = "glibc.malloc.hugetlb=1";
 
 std::string worker_program() {
-  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / "paceline-train";
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / kWorkerName;
   if (fs::exists(beside)) return beside.string();
   throw Error(Code::invalid,
               fmt::format("{} is missing: this paceline was built without LibTorch (PACELINE_TORCH=OFF) and "
@@ -160,55 +43,113 @@ std::string worker_program() {
                           beside.string()));
 }
 
-// What the workers' last line says, as an exit code: 128 + the signal that ended the run early.
-int exit_code_of(const TrainConfig& config) {
-  std::istringstream lines(read_file(config.out + "/metrics.jsonl"));
-  std::string line, last;
-  while (std::getline(lines, line)) last = line;
-  const auto json = nlohmann::json::parse(last, nullptr, false);
-  const std::string reason = json.is_object() ? json.value("stop_reason", "") : "";
-  const std::pair<const char*, int> signals[] = {{"SIGINT", SIGINT}, {"SIGTERM", SIGTERM}, {"SIGUSR1", SIGUSR1}};
-  for (const auto& [name, number] : signals) {
-    if (reason.ends_with(name)) return 128 + number;
-  }
-  return 0;
+// Beside paceline, as here; found on the PATH if paceline is.
+std::string remote_worker_program(const HostArguments& hosts) {
+  if (hosts.remote_paceline.empty()) return worker_program();
+  return fs::path(hosts.remote_paceline).replace_filename(kWorkerName).string();
 }
 
-int start_workers(const TrainConfig& config) {
+// What all runs have in common, wherever their workers are.
+RunOptions run_options(const TrainConfig& config) {
   RunOptions options;
-  options.command = {worker_program(), config.out + "/config.json"};
   options.environment = own_environment();
-  // Large pages for large tensors: fewer misses of the TLB. The kernel gives them to those who ask; glibc asks if told
-  // to.
-  if (variable(options.environment, "GLIBC_TUNABLES").empty())
-    options.environment.push_back("GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
-  options.workers = config.workers;
-  options.threads = config.threads;
-  options.inherit_output = true;
+  if (variable(options.environment, kTunables).empty()) set_variable(options.environment, kTunables, kLargePages);
+  if (config.threads > 0) options.threads = config.threads;
   options.follower_code = kFollowerExit;
+  options.told_codes = {kRefusedExit, kSignalExit + SIGINT, kSignalExit + SIGTERM, kSignalExit + SIGUSR1};
   options.grace = std::chrono::milliseconds(1500);  // a worker that is still there then waits for nobody
+  return options;
+}
+
+int run_workers(const RunOptions& options) {
   const int code = run(options);
-  if (code == kFollowerExit) return 1;
-  return code == 0 ? exit_code_of(config) : code;
+  return code == kFollowerExit ? 1 : code;
+}
+
+int train_here(TrainArguments& a) {
+  TrainConfig& config = a.config;
+  const std::string program = worker_program();
+  const std::size_t cores = allowed_cores().size();
+  config.workers = a.workers > 0 ? a.workers : default_threads(cores, core_quota(), 1);
+  if (config.threads == 0) config.threads = default_threads(cores, core_quota(), config.workers);
+  RunOptions options = run_options(config);
+  take_host_options(a.hosts, config.workers, options);
+  settle(config, open_data(config.data));
+  options.command = {program, to_json(config).dump()};
+  options.inherit_output = true;  // rank 0 draws
+  return run_workers(options);
+}
+
+// Data and run folder are on the hosts: rank 0 looks at them.
+int train_on_hosts(TrainArguments& a) {
+  a.config.workers = 0;
+  RunOptions options = run_options(a.config);
+  options.command = {remote_worker_program(a.hosts), to_json(a.config).dump()};
+  take_host_options(a.hosts, a.workers > 0 ? std::optional(a.workers) : std::nullopt, options);
+  options.remote.pass_also.emplace_back(kTunables);
+  options.prefix = false;  // only rank 0 has something to say
+  return run_workers(options);
+}
+
+void refuse_to_start_more(const TrainArguments& a) {
+  if (a.workers == 0 && !a.hosts.several()) return;
+  throw Error(Code::invalid,
+              fmt::format("{} is for workers that paceline train starts; these have been started already, "
+                          "by mpirun, srun or `paceline run`, which says how many and where",
+                          a.workers > 0           ? "--workers"
+                          : a.hosts.hosts.empty() ? "--hostfile"
+                                                  : "--hosts"));
+}
+
+// The configuration, or why there is none.
+std::string argument_of_started(TrainArguments& a, RunOptions& options) try {
+  refuse_to_start_more(a);
+  read_words(a);
+  RunOptions taken = options;  // what is refused must not reach the environment
+  take_host_options(a.hosts, std::nullopt, taken);
+  options = taken;
+  a.config.workers = 0;
+  return to_json(a.config).dump();
+} catch (const Error& error) {
+  return nlohmann::json({{kRefused, error.what()}}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// One of the workers that somebody else has started: how many there are is known when they have met.
+int become_worker(TrainArguments& a) {
+  const std::string program = worker_program();
+  RunOptions options = run_options(a.config);
+  options.command = {program, argument_of_started(a, options)};
+  // Of threads a worker that does not know its share yet begins with one.
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"})
+    set_variable(options.environment, name, std::to_string(std::max(1, a.threads)));
+  std::vector<char*> words, environment;
+  for (std::string& word : options.command) words.push_back(word.data());
+  for (std::string& entry : options.environment) environment.push_back(entry.data());
+  words.push_back(nullptr);
+  environment.push_back(nullptr);
+  execve(program.c_str(), words.data(), environment.data());
+  throw system_error("cannot start " + program, errno);
 }
 
 int train_with(TrainArguments& arguments) {
-  if (!variable(own_environment(), "PACELINE_RANK").empty())
-    throw Error(Code::invalid, "paceline train starts its own workers; it cannot itself be a worker of `paceline run`");
-  worker_program();
-  complete(arguments);
-  return start_workers(arguments.config);
+  const StartedBy starter = started_by([](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+  if (starter != StartedBy::hand) return become_worker(arguments);
+  read_words(arguments);
+  return arguments.hosts.several() ? train_on_hosts(arguments) : train_here(arguments);
 }
 
 }  // namespace
 
 void add_train_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("train", "Train a model on the workers of this machine");
-  command->footer("paceline train --model cnn --data fashion --workers 2 --until accuracy=0.9");
+  CLI::App* command = app.add_subcommand("train", "Train a model on the workers of this machine, or of several");
+  command->footer(
+      "paceline train --model cnn --data fashion --workers 2 --until accuracy=0.9\n"
+      "On two hosts: paceline train --hosts a:4,b:4 --model cnn, or mpirun -np 8 --host a:4,b:4 paceline train");
   auto arguments = std::make_shared<TrainArguments>();  // shared: the callback must be copyable
-  add_what(*command, *arguments);
-  add_how(*command, *arguments);
-  add_where_to(*command, *arguments);
+  add_train_options(*command, *arguments);
   command->callback([arguments, &exit_code] { exit_code = train_with(*arguments); });
 }
 

@@ -1,9 +1,10 @@
-// `paceline-train CONFIG`: one worker of `paceline train`. A program of its own, so that `paceline` does not load
-// LibTorch for everything else it does.
+// `paceline-train CONFIG`: one worker of `paceline train`; CONFIG is the configuration itself. A program of its own, so
+// that `paceline` does not load LibTorch for everything else it does.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,7 @@
 #include "paceline/cli/train_worker.hpp"
 #include "paceline/core/error.hpp"
 #include "paceline/launch/join.hpp"
-#include "paceline/record/atomic_file.hpp"
+#include "paceline/torch/start_together.hpp"
 #include "paceline/torch/trainer.hpp"
 
 namespace {
@@ -28,36 +29,55 @@ void keep_memory() {
   mallopt(M_TRIM_THRESHOLD, -1);
 }
 
+bool is_about_another(paceline::Job& job, const Error& error) {
+  return error.rank() >= 0 && error.rank() < job.size() && error.rank() != job.rank();
+}
+
 // One worker tells of a failure that concerns all: the one it happened to, or, if that has died, the lowest that is
 // left. One that has left in good order has told of it before.
 bool speaks(paceline::Job& job, const Error& error) {
   const auto gone = [&](paceline::Rank rank) { return rank != job.rank() && job.endpoint().gone(rank); };
-  if (error.rank() >= 0 && error.rank() < job.size() && !gone(error.rank())) return error.rank() == job.rank();
-  if (error.rank() == paceline::kNoRank) return true;
-  if (error.code() == Code::peer_lost && !job.endpoint().lost(error.rank())) return false;
+  if (!is_about_another(job, error)) return true;
+  if (!job.endpoint().lost(error.rank())) return false;
   for (paceline::Rank rank = 0; rank < job.rank(); ++rank) {
     if (!gone(rank)) return false;
   }
   return true;
 }
 
+// mpirun ends the others when one has ended with an error: the one who tells of it goes first.
+void leave_after(paceline::Job& job, paceline::Rank speaker) {
+  paceline::Endpoint& endpoint = job.endpoint();
+  const paceline::TimePoint deadline = endpoint.clock().now() + std::chrono::seconds(1);
+  while (!endpoint.gone(speaker) && endpoint.clock().now() < deadline) {
+    if (!endpoint.progress()) endpoint.idle(deadline);
+  }
+}
+
+// What is wrong with the input, or with the disk, is so for all.
+bool is_refusal(const Error& error) { return error.code() == Code::invalid || error.code() == Code::system; }
+
 int fail(std::optional<paceline::Job>& job, const Error& error) {
-  const bool own = !job || error.rank() == paceline::kNoRank || error.rank() == job->rank();
+  const bool own = !job || !is_about_another(*job, error);
   if (!job || speaks(*job, error)) fmt::print(stderr, "paceline: {}\n", error.what());
-  if (!own) return paceline::kFollowerExit;
-  return error.code() == Code::invalid || error.code() == Code::system ? 2 : 1;
+  if (!own) leave_after(*job, error.rank());
+  if (is_refusal(error)) return paceline::kRefusedExit;
+  return own ? 1 : paceline::kFollowerExit;
 }
 
 int work(std::optional<paceline::Job>& job, int argc, char** argv) {
   if (argc != 2) {
     fmt::print(stderr, "usage: paceline-train CONFIG\nThis is a worker of `paceline train`, which starts it.\n");
-    return 2;
+    return paceline::kRefusedExit;
   }
-  const auto json = nlohmann::json::parse(paceline::read_file(argv[1]), nullptr, false);
-  const paceline::TrainConfig config = paceline::train_config_from(json);
+  const auto json = nlohmann::json::parse(argv[1], nullptr, false);
+  const std::string refusal = json.is_object() ? json.value(paceline::kRefused, "") : "";
+  paceline::TrainConfig config{.workers = 0};
+  if (refusal.empty()) config = paceline::train_config_from(json);
   job.emplace(paceline::join(argc, argv));
-  paceline::train(*job, config);
-  return 0;
+  if (config.workers == 0) paceline::refuse_together(*job, refusal);
+  const int signal = paceline::train(*job, config);
+  return signal == 0 ? 0 : paceline::kSignalExit + signal;
 }
 
 }  // namespace

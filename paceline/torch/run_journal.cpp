@@ -46,10 +46,10 @@ std::string joined(const std::vector<nlohmann::json>& lines) {
 
 }  // namespace
 
-RunJournal::RunJournal(const TrainConfig& config, bool speaks, std::int64_t resume_step)
+RunJournal::RunJournal(const TrainConfig& config, Voice voice, std::int64_t resume_step)
     : config_(config),
-      speaks_(speaks),
-      terminal_(speaks && !config.json && !config.quiet && isatty(STDOUT_FILENO) != 0) {
+      speaks_(voice != Voice::silent),
+      terminal_(voice == Voice::draws && !config.json && !config.quiet && isatty(STDOUT_FILENO) != 0) {
   if (!speaks_) return;
   for (const char* file : {kMetrics, kPoints}) {
     const std::string path = config_.out + "/" + file;

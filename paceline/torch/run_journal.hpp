@@ -17,8 +17,13 @@ namespace paceline {
 
 class RunJournal {
  public:
-  // On every rank but 0 it is silent. `resume_step` >= 0: goes on with the lines of an earlier run up to that step.
-  RunJournal(const TrainConfig& config, bool speaks, std::int64_t resume_step);
+  enum class Voice {
+    silent,  // and without a run folder: every rank but 0
+    lines,   // also on a terminal: under mpirun every process has one, whatever becomes of its output
+    draws,   // a progress line, on a terminal
+  };
+  // `resume_step` >= 0: goes on with the lines of an earlier run up to that step.
+  RunJournal(const TrainConfig& config, Voice voice, std::int64_t resume_step);
   ~RunJournal();
 
   // One line before the first step.

@@ -88,13 +88,22 @@ double parse_share(const std::string& text) {
   return value;
 }
 
-void resolve(TrainConfig& config, const DataSplit& data) {
-  require_fit(parse_model(config.model), data.train.shape());
+void check_words(const TrainConfig& config) try {
+  parse_model(config.model);
   require_finite("--lr", config.lr);
   require_finite("--weight-decay", config.weight_decay);
   require_finite("--clip", config.clip);
   require_known("optimizer", config.optimizer, optimizer_names());
   require_known("schedule", config.schedule, schedule_names());
+  if (config.resume && config.out.empty()) throw Error(Code::invalid, "--resume needs --out with the run's folder");
+  to_json(config).dump();
+} catch (const nlohmann::json::exception&) {
+  throw Error(Code::invalid, "a word of --data or --out is not UTF-8, and config.json could not hold it");
+}
+
+void resolve(TrainConfig& config, const DataSplit& data) {
+  check_words(config);
+  require_fit(parse_model(config.model), data.train.shape());
   std::size_t samples = data.train.size();
   if (config.valid > 0) samples = hold_out(data.train, config.valid, config.seed).first.size();
   Sampler({.samples = samples, .batch = config.batch, .workers = config.workers, .seed = config.seed});  // throws

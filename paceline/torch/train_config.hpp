@@ -29,8 +29,8 @@ double parse_share(const std::string& text);   // "10%" and "0.1"; Error{invalid
 struct TrainConfig {
   std::string model = "cnn";
   std::string data = "fashion";
-  int workers = 1;
-  int threads = 1;         // per worker
+  int workers = 1;         // 0: as many as there are when they have met; rank 0 then settles the rest
+  int threads = 1;         // per worker; 0: each its part of the cores, likewise
   int batch = 64;          // per worker
   int epochs = 0;          // 0: chosen by resolve
   std::int64_t steps = 0;  // 0: no limit
@@ -56,6 +56,8 @@ struct TrainConfig {
 nlohmann::ordered_json to_json(const TrainConfig& config);
 TrainConfig train_config_from(const nlohmann::json& json);  // Error{invalid}
 
+// Refuses what cannot be done with any data: Error{invalid}.
+void check_words(const TrainConfig& config);
 // Fills in what was left open and refuses what cannot be done with this data: Error{invalid}.
 void resolve(TrainConfig& config, const DataSplit& data);
 

@@ -50,6 +50,16 @@ TEST(TrainConfig, TargetsAndShares) {
     EXPECT_NE(complaint([&] { parse_share(bad); }), "") << bad;
 }
 
+TEST(TrainConfig, WordsThatSuitNoDataAreKnownBeforeThereIsAny) {
+  EXPECT_EQ(complaint([] { check_words({}); }), "");
+  EXPECT_NE(complaint([] { check_words({.model = "resnet"}); }).find("resnet"), std::string::npos);
+  EXPECT_NE(complaint([] { check_words({.optimizer = "lion"}); }).find("lion"), std::string::npos);
+  EXPECT_NE(complaint([] { check_words({.schedule = "linear"}); }).find("linear"), std::string::npos);
+  EXPECT_NE(complaint([] { check_words({.lr = std::nan("")}); }).find("--lr"), std::string::npos);
+  EXPECT_NE(complaint([] { check_words({.resume = true}); }).find("--out"), std::string::npos);
+  EXPECT_NE(complaint([] { check_words({.out = "caf\xe9"}); }).find("UTF-8"), std::string::npos);
+}
+
 TEST(TrainConfig, ComesBackFromJsonAsItWas) {
   TrainConfig config{
       .model = "mlp:8", .data = "digits", .workers = 3, .valid = 0.1, .until = parse_target("accuracy=0.5")};

@@ -7,13 +7,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <utility>
 
-#include "paceline/data/open.hpp"
 #include "paceline/data/split.hpp"
 #include "paceline/record/figures.hpp"
 #include "paceline/torch/model_files.hpp"
 #include "paceline/torch/models.hpp"
+#include "paceline/torch/start_together.hpp"
 #include "paceline/torch/tensor_collectives.hpp"
 #include "paceline/torch/trainer_state.hpp"
 
@@ -68,6 +69,7 @@ bool blas_is_slow() {
          dlsym(RTLD_DEFAULT, "bli_info_get_version_str") == nullptr;
 }
 
+// All on the clock of this rank: each host has its own.
 std::vector<RankTrace> gather_traces(Communicator& communicator, const std::string& host, const Trace& trace) {
   const std::vector<TraceEvent> own = trace.events();
   std::string bytes(own.size() * sizeof(TraceEvent), '\0');
@@ -82,6 +84,8 @@ std::vector<RankTrace> gather_traces(Communicator& communicator, const std::stri
     one.host = names[rank].substr(names[rank].find('\n') + 1);
     one.events.resize(events[rank].size() / sizeof(TraceEvent));
     std::memcpy(one.events.data(), events[rank].data(), one.events.size() * sizeof(TraceEvent));
+    const Duration offset = communicator.endpoint().clock_offset(one.rank);
+    for (TraceEvent& event : one.events) event.start -= offset;
   }
   return all;
 }
@@ -90,10 +94,10 @@ std::vector<RankTrace> gather_traces(Communicator& communicator, const std::stri
 
 // ---- before the first step
 
-Trainer::Trainer(Job& job, const TrainConfig& config)
+Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal::Voice voice)
     : job_(job),
       config_(config),
-      data_(open_data(config.data)),
+      data_(std::move(data)),
       checkpoints_(config.out + "/checkpoint", config.keep),
       trace_(kTraceEvents) {
   if (config_.valid > 0) {
@@ -109,7 +113,8 @@ Trainer::Trainer(Job& job, const TrainConfig& config)
                                                                  .share_update = true,
                                                                  .trace = &trace_});
   share_position();
-  journal_ = std::make_unique<RunJournal>(config_, job_.rank() == 0, config_.resume ? at_.step : -1);
+  journal_ = std::make_unique<RunJournal>(config_, job_.rank() == 0 ? voice : RunJournal::Voice::silent,
+                                          config_.resume ? at_.step : -1);
   loader_ = std::make_unique<Loader>(
       data_.train, data_.normalisation,
       SamplerOptions{
@@ -141,14 +146,20 @@ void Trainer::introduce() {
   std::int64_t parameters = 0;
   for (const torch::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
   std::string line = fmt::format(
-      "{} ({} parameters) on {}: {} + {} examples; {} worker{} x batch {}, {} lr {}, {}", config_.model,
+      "{} ({} parameters) on {}: {} + {} examples; {} worker{}{} x batch {}, {} lr {}, {}", config_.model,
       with_thousands(parameters), config_.data, with_thousands(static_cast<std::int64_t>(data_.train.size())),
       with_thousands(static_cast<std::int64_t>(data_.test.size())), job_.size(), job_.size() == 1 ? "" : "s",
-      config_.batch, config_.optimizer, config_.lr, config_.plan.text());
+      hosts() == 1 ? "" : fmt::format(" on {} hosts ({})", hosts(), job_.endpoint().facts().network), config_.batch,
+      config_.optimizer, config_.lr, config_.plan.text());
   if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
   journal_->introduce(line);
   if (blas_is_slow())
     journal_->remark("LibTorch runs on a slow BLAS here; installing libopenblas0-pthread makes it many times quicker");
+}
+
+int Trainer::hosts() const {
+  const auto& all = job_.endpoint().facts().hosts;
+  return static_cast<int>(std::set(all.begin(), all.end()).size());
 }
 
 // ---- checkpoints
@@ -232,13 +243,14 @@ void Trainer::save_checkpoint() {
 
 // ---- training
 
-void Trainer::run() {
+int Trainer::run() {
   while (!stopping() && at_.epoch < config_.epochs && at_.step < total_steps()) {
     train_epoch();
     if (!stopping() || at_.consumed >= data_.train.size()) end_epoch();
   }
   if (!stopping()) stop_reason_ = at_.epoch >= config_.epochs ? "all epochs done" : "all steps done";
   finish();
+  return stop_signal_;
 }
 
 void Trainer::train_epoch() {
@@ -318,7 +330,9 @@ void Trainer::agree(Tally& tally) {
   const double duration = values[3] / job_.size();
   for (std::size_t r = 0; r < wait_shares_.size(); ++r) wait_shares_[r] = static_cast<float>(values[first_share + r]);
   for (int i = 0; i < StopSignals::kCount; ++i) {
-    if (values[first_signal + static_cast<std::size_t>(i)] > 0) stop_reason_ = "interrupted by " + StopSignals::name(i);
+    if (values[first_signal + static_cast<std::size_t>(i)] == 0) continue;
+    stop_reason_ = "interrupted by " + StopSignals::name(i);
+    stop_signal_ = StopSignals::number(i);
   }
   at_.seconds += duration;
   for (Tally* sum : {&at_.tally, &point_}) {
@@ -439,8 +453,10 @@ void Trainer::end_epoch() {
   metrics.bytes_sent = bytes_sent();
   const double driving_loss = metrics.valid_loss.value_or(metrics.test_loss);
   rate_->end_epoch(driving_loss);
-  if (config_.until && config_.until->reached(metrics.valid_accuracy.value_or(metrics.test_accuracy), driving_loss))
+  if (config_.until && config_.until->reached(metrics.valid_accuracy.value_or(metrics.test_accuracy), driving_loss)) {
     stop_reason_ = "reached " + config_.until->text();
+    stop_signal_ = 0;  // what came in the last step has not ended it
+  }
   last_ = metrics;
   ++at_.epoch;
   at_.consumed = 0;
@@ -490,6 +506,13 @@ void Trainer::finish() {
   parallel_->communicator().barrier({.name = "end"});
 }
 
-void train(Job& job, const TrainConfig& config) { Trainer(job, config).run(); }
+int train(Job& job, const TrainConfig& given) {
+  TrainConfig config = given;
+  DataSplit data = open_data_together(job, config.data);
+  const bool started_elsewhere = config.workers == 0;
+  if (started_elsewhere) settle_together(job, config, data);
+  const auto voice = started_elsewhere ? RunJournal::Voice::lines : RunJournal::Voice::draws;
+  return Trainer(job, config, std::move(data), voice).run();
+}
 
 }  // namespace paceline

@@ -35,8 +35,10 @@ struct Tally {
 
 class Trainer {
  public:
-  Trainer(Job& job, const TrainConfig& config);
-  void run();
+  // `voice`: rank 0's.
+  Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal::Voice voice);
+  // Returns the number of the signal that has ended it, 0 if none has.
+  int run();
 
  private:
   // Where the run stands; what a checkpoint carries beside tensors.
@@ -62,6 +64,7 @@ class Trainer {
   void go_to(const nlohmann::json& state);
   void share_position();
   void introduce();
+  int hosts() const;
 
   void train_epoch();
   void train_step(const Batch& batch);
@@ -96,6 +99,7 @@ class Trainer {
   std::unique_ptr<DataParallel> parallel_;
 
   std::string stop_reason_;
+  int stop_signal_ = 0;
   WorkerTime times_;  // of this epoch
   Rate epoch_rate_;
   Rate run_rate_;

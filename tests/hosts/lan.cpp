@@ -73,12 +73,16 @@ void Lan::write_ssh() {
   chmod(ssh_.c_str(), 0755);
 }
 
+Command Lan::start(std::vector<std::string> words, const std::vector<std::string>& environment) const {
+  words.insert(words.begin(), {"/bin/sh", "-c", "cd \"$0\" && exec ip netns exec \"$@\"", folder_, name(0)});
+  return Command(words, environment);
+}
+
 Command Lan::run(std::vector<std::string> arguments, const std::vector<std::string>& environment) const {
   if (std::find(arguments.begin(), arguments.end(), "--ssh") == arguments.end())
     arguments.insert(arguments.begin(), {"--ssh", ssh_});
-  arguments.insert(arguments.begin(), {"/bin/sh", "-c", "cd \"$0\" && exec ip netns exec \"$@\"", folder_, name(0),
-                                       PACELINE_PROGRAM, "run"});
-  return Command(arguments, environment);
+  arguments.insert(arguments.begin(), {PACELINE_PROGRAM, "run"});
+  return start(arguments, environment);
 }
 
 Command Lan::run_script(const std::vector<Share>& hosts, const std::string& script, std::vector<std::string> options,

@@ -28,7 +28,9 @@ class Lan {
   const std::string& ssh() const { return ssh_; }
   const std::string& folder() const { return folder_; }
 
-  // `paceline run ARGUMENTS…` on host 0, in the lan's folder, through the stand-in unless the arguments name another.
+  // Any command on host 0, in the lan's folder.
+  Command start(std::vector<std::string> words, const std::vector<std::string>& environment = {}) const;
+  // `paceline run ARGUMENTS…` there, through the stand-in unless the arguments name another.
   Command run(std::vector<std::string> arguments, const std::vector<std::string>& environment = {}) const;
   // The same with --hosts and `sh -c SCRIPT`. `hosts` are numbers and counts: {{1, 2}, {2, 2}}.
   struct Share {

@@ -33,6 +33,17 @@ TEST(SameResult, WhicheverWayGradientsTravel) {
   EXPECT_TRUE(ordered.model == trained("2", {"--bucket", "1KiB"}).model);
 }
 
+// As a program of a user's, or from a Kubernetes manifest.
+TEST(SameResult, AsWorkersOfPacelineRun) {
+  const TrainRun run;
+  const Ended ended =
+      run.start_marked({PACELINE_PROGRAM, "run", "-n", "2", PACELINE_PROGRAM, "train", "--model", "mlp:16", "--data",
+                        "digits", "--epochs", "2", "--out", run.folder(), "--quiet"})
+          .wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_TRUE(bytes_of(run.path("model.safetensors")) == trained("2", {}).model);
+}
+
 // With three the order of a sum shows.
 TEST(SameResult, WithThreeWorkersToo) {
   const Trained ordered = trained("3", {"--where", "ordered"});

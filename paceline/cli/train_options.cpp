@@ -1,0 +1,102 @@
+#include "paceline/cli/train_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "paceline/cli/measure.hpp"
+#include "paceline/data/open.hpp"
+#include "paceline/exchange/plan.hpp"
+#include "paceline/torch/model_spec.hpp"
+
+namespace paceline {
+namespace {
+
+void add_what(CLI::App& command, TrainArguments& a) {
+  command.add_option("--model", a.config.model, model_help())->capture_default_str();
+  command.add_option("--data", a.config.data, data_help())->capture_default_str();
+  command.add_option("-n,--workers", a.workers, "How many workers (default: one per core, or as --hosts says)")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
+  command.add_option("--threads", a.threads, "Cores per worker (default: cores / workers)")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
+  command.add_option("--batch", a.config.batch, "Examples per worker and step")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
+  command.add_option("--epochs", a.config.epochs, "Passes over the training set (default: 3, more for small sets)")
+      ->check(CLI::Range(1, 1'000'000));
+  command.add_option("--steps", a.config.steps, "Stop after this many steps")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--until", a.until,
+                     "Stop when an epoch ends with accuracy=X or loss=X, of the held-out part or the test set");
+  command.add_option("--valid", a.valid,
+                     "Hold out this share of the training set, as 10%; it drives --until and --schedule");
+  command.add_option("--seed", a.config.seed, "Of initial weights and the order of examples")->capture_default_str();
+}
+
+void add_how(CLI::App& command, TrainArguments& a) {
+  command.add_option("--optimizer", a.config.optimizer, fmt::format("{}", fmt::join(optimizer_names(), ", ")))
+      ->capture_default_str();
+  command.add_option("--lr", a.config.lr, "Learning rate (default: the optimizer's)")
+      ->check(CLI::Range(1e-12, 1e6))
+      ->type_name("FLOAT");
+  command.add_option("--weight-decay", a.config.weight_decay, "L2 penalty; of adamw, decoupled")
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("FLOAT");
+  command.add_option("--clip", a.config.clip, "Largest norm of the gradient")
+      ->check(CLI::Range(1e-12, 1e12))
+      ->type_name("FLOAT");
+  command
+      .add_option("--schedule", a.config.schedule,
+                  fmt::format("Learning rate over time: {}", fmt::join(schedule_names(), ", ")))
+      ->capture_default_str();
+  for (const std::string names : {"--split", "--when,--sync", "--where,--comm", "--what,--compress"}) {
+    const std::string key = names.substr(2, names.find(',') - 2);
+    command.add_option_function<std::string>(
+        names, [&a, key](const std::string& word) { a.config.plan.set(key, word); },
+        fmt::format("Of the plan: {}", fmt::join(plan_words(key), ", ")));
+  }
+  command.add_option("--bucket", a.bucket, "Gradients that travel together, as 4MiB (default: by the cost model)");
+  command
+      .add_option("--check-every", a.config.check_every,
+                  "Steps between comparisons of the workers' parameters; 0: never")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+}
+
+void add_where_to(CLI::App& command, TrainArguments& a) {
+  command
+      .add_option("--out", a.config.out,
+                  "The run folder (default: runs/MODEL-DATA-TIME); with --hosts on the first host")
+      ->type_name("DIR");
+  command.add_flag("--resume", a.config.resume, "Go on from the newest checkpoint in the run folder");
+  command
+      .add_option("--checkpoint-every", a.config.checkpoint_every, "Steps between checkpoints (default: one per epoch)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--keep", a.config.keep, "How many checkpoints to keep")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_flag("--json", a.config.json, "One JSON line per epoch and a last one, instead of text");
+  command.add_flag("--quiet", a.config.quiet, "Only the result");
+}
+
+}  // namespace
+
+void add_train_options(CLI::App& command, TrainArguments& arguments) {
+  add_what(command, arguments);
+  add_how(command, arguments);
+  add_where_to(command, arguments);
+  add_host_options(command, arguments.hosts);
+}
+
+void read_words(TrainArguments& a) {
+  if (!a.until.empty()) a.config.until = parse_target(a.until);
+  if (!a.valid.empty()) a.config.valid = parse_share(a.valid);
+  if (!a.bucket.empty()) a.config.bucket_bytes = parse_size(a.bucket);
+  a.config.threads = a.threads;
+  check_words(a.config);
+}
+
+}  // namespace paceline
