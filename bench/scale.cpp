@@ -61,10 +61,6 @@ Question parse(int argc, char** argv) {
   return question;
 }
 
-// What the transport between hosts has: see paceline/fabric/ucx/ucx_wire.cpp.
-constexpr std::size_t kHeader = 64;
-constexpr std::size_t kFramesInFlight = 16;
-
 // See Note [Shrinking].
 struct World {
   std::size_t shrink = 1;
@@ -80,8 +76,8 @@ World world_of(const Question& question) {
       .latency = Duration(static_cast<Duration::rep>(question.latency_us * 1e3)),
       .jitter = 0ns,
       .bytes_per_second = 1e15,  // the ports are what limits
-      .header_bytes = shrunk(kHeader),
-      .capacity_frames = kFramesInFlight,
+      .header_bytes = shrunk(ucx::kHeaderBytes),
+      .capacity_frames = ucx::kFramesInFlight,
       .capacity_bytes = SIZE_MAX / 2,
   };
   World world;

@@ -9,6 +9,7 @@
 #include "paceline/cli/doctor_host.hpp"
 #include "paceline/cli/doctor_links.hpp"
 #include "paceline/cli/doctor_memory.hpp"
+#include "paceline/collective/bytes.hpp"
 #include "paceline/collective/communicator.hpp"
 #include "paceline/launch/protocol.hpp"
 
@@ -27,24 +28,6 @@ struct Share {
   Json clocks = Json::array();  // [rank, ahead, error], by rank 0
 };
 
-std::vector<std::string> gather_texts(Communicator& world, const std::string& own) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(world.size()));
-  std::vector<std::int64_t> count = {static_cast<std::int64_t>(own.size())};
-  world.allgather(view(count), view(counts));
-  std::size_t total = 0;
-  for (const std::int64_t each : counts) total += static_cast<std::size_t>(each);
-  std::vector<std::byte> mine(own.size()), all(total);
-  std::transform(own.begin(), own.end(), mine.begin(), [](char c) { return static_cast<std::byte>(c); });
-  world.allgatherv(view(mine), view(all), counts);
-  std::vector<std::string> texts;
-  const char* at = reinterpret_cast<const char*>(all.data());
-  for (const std::int64_t each : counts) {
-    texts.emplace_back(at, static_cast<std::size_t>(each));
-    at += each;
-  }
-  return texts;
-}
-
 // How many cores others keep at work while this job sleeps.
 double others_at_work(Communicator& world, const Clock& clock) {
   const Cores cores = allowed_cores();
@@ -61,7 +44,7 @@ double others_at_work(Communicator& world, const Clock& clock) {
 // Hosts that are containers of one machine share its memory and take turns. Returns this rank's turn, and how many
 // there are.
 std::pair<int, int> turns(Communicator& world, const std::vector<int>& hosts, const std::string& machine) {
-  const auto machines = gather_texts(world, machine);
+  const auto machines = allgather(world, machine);
   std::map<std::string, std::vector<int>> hosts_of;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     auto& list = hosts_of[machines[rank]];
@@ -113,7 +96,7 @@ void measure_round(Communicator& world, const std::vector<RankPair>& round, Shar
 void measure_links(Communicator& world, const LinkPlan& plan, Share& own) {
   for (const auto& round : plan.rounds) measure_round(world, round, own);
   std::vector<LinkReport> links;
-  for (const std::string& text : gather_texts(world, text_of(Json(own.links)))) {
+  for (const std::string& text : allgather(world, text_of(Json(own.links)))) {
     for (const Json& link : Json::parse(text)) links.push_back(link.get<LinkReport>());
   }
   for (const RankPair& pair : doubtful_pairs(links, world.endpoint().facts().hosts)) measure_round(world, {pair}, own);
@@ -185,7 +168,7 @@ std::optional<DoctorReport> survey(Job& job, const std::vector<std::string>& nam
   own.host.busy_cores = others_at_work(world, job.endpoint().clock());
   measure_memory(world, job, own);
   measure_links(world, plan, own);
-  const auto texts = gather_texts(world, to_text(own));
+  const auto texts = allgather(world, to_text(own));
   if (job.rank() != 0) return std::nullopt;
   DoctorReport report = merge(texts, job.endpoint());
   report.every_pair = plan.every_pair;

@@ -1,10 +1,12 @@
 // The inside of an Endpoint: turns sends and receives into frames and frames into completed operations.
 //
 // How a message travels. A message of at most one frame goes `eager`, with its payload, as long as the receiver has
-// granted credit for it. Any other is announced by a `request`; when a receive matches it, the receiver answers with
-// a `grant`, and the payload follows in `data` frames straight into (or combined with) the receive buffer. So the
-// memory taken by messages nobody asked for is bounded by the credit per pair, and large payloads are never parked.
-// First frames (eager, request) leave in the order of the sends, which is what keeps messages of one tag in order.
+// granted credit for it. Between hosts, where an answer takes long, a message of a few frames within the credit goes as
+// a `stream`: its `data` frames follow without an answer, and are parked if no receive has asked for them yet. Any
+// other is announced by a `request`; when a receive matches it, the receiver answers with a `grant`, and the payload
+// follows in `data` frames straight into (or combined with) the receive buffer. So the memory taken by messages nobody
+// asked for is bounded by the credit per pair, and large payloads are never parked. First frames (eager, stream,
+// request) leave in the order of the sends, which is what keeps messages of one tag in order.
 //
 // Nothing that a frame says is believed before it is checked; a peer that breaks the protocol is treated as lost.
 #pragma once
@@ -20,6 +22,14 @@
 #include "paceline/fabric/matching.hpp"
 
 namespace paceline {
+
+// Eager bytes that may wait unreceived at one peer. Large enough for dozens of full frames, small enough for 64 peers.
+inline constexpr std::uint64_t kEagerWindow = 1 << 20;
+// An eager message also occupies a frame's header at the receiver.
+inline std::uint64_t eager_cost(std::size_t payload_bytes) { return payload_bytes + sizeof(FrameHeader); }
+
+// In the offset of a `cancel` frame.
+enum CancelledBy : std::uint64_t { sender = 0, receiver = 1 };
 
 class Endpoint::State final : public TransportSink {
  public:

@@ -16,7 +16,7 @@
 #include <optional>
 #include <span>
 
-#include "paceline/fabric/hosts/line.hpp"
+#include "paceline/fabric/line.hpp"
 #include "paceline/fabric/transport.hpp"
 
 namespace paceline {

@@ -1,5 +1,5 @@
-// Collective operations on torch tensors and on bytes, for a program's own needs: metrics, early stopping, samples of
-// unequal size. All ranks call the same in the same order; see Communicator.
+// Collective operations on torch tensors, beside those on bytes (collective/bytes.hpp), for a program's own needs:
+// metrics, early stopping, samples of unequal size. All ranks call the same in the same order; see Communicator.
 //
 //   auto world = paceline::Communicator(job.endpoint(), job.group());
 //   paceline::allreduce(world, loss, ReduceOp::average);
@@ -8,9 +8,9 @@
 
 #include <torch/types.h>
 
-#include <string>
 #include <vector>
 
+#include "paceline/collective/bytes.hpp"
 #include "paceline/collective/communicator.hpp"
 
 namespace paceline {
@@ -23,10 +23,5 @@ void broadcast(Communicator& communicator, torch::Tensor& tensor, int root, cons
 // By rank. Types and all dimensions but the first must agree.
 std::vector<torch::Tensor> allgather(Communicator& communicator, const torch::Tensor& tensor,
                                      const CollectiveOptions& options = {});
-
-// Bytes: sizes may differ, also between the root and the others.
-void broadcast(Communicator& communicator, std::string& bytes, int root, const CollectiveOptions& options = {});
-std::vector<std::string> allgather(Communicator& communicator, const std::string& bytes,
-                                   const CollectiveOptions& options = {});
 
 }  // namespace paceline

@@ -1,6 +1,5 @@
 #include "tests/schedulers/slurm_cluster.hpp"
 
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
@@ -143,6 +142,14 @@ void SlurmCluster::start(const std::string& program, const std::vector<std::stri
 
 bool SlurmCluster::node_is_idle() const {
   return contains(command("sinfo", {"--noheader", "--format=%t"}).wait().output, "idle");
+}
+
+void SlurmTest::SetUp() {
+  forgive_leaks_of_pmix();
+  const std::string missing = SlurmCluster::missing();
+  if (!missing.empty()) GTEST_SKIP() << missing << " not installed (munge, slurmd, slurmctld, slurm-client)";
+  cluster_.emplace(tasks_);
+  ASSERT_TRUE(cluster_->ready());
 }
 
 }  // namespace paceline

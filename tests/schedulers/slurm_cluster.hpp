@@ -2,6 +2,9 @@
 // key and ports of their own; a Slurm of the machine is not touched. All of it ends with the object.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +36,20 @@ class SlurmCluster {
   std::string folder_;
   std::vector<Command> daemons_;
   bool ready_ = false;
+};
+
+// A test with a SlurmCluster; skipped where Slurm is not installed.
+class SlurmTest : public testing::Test {
+ protected:
+  explicit SlurmTest(int tasks) : tasks_(tasks) {}
+  void SetUp() override;
+  Ended srun(const std::vector<std::string>& arguments) { return cluster_->command("srun", arguments).wait(); }
+  bool has_pmix() { return srun({"--mpi=list"}).output.find("pmix") != std::string::npos; }
+
+  std::optional<SlurmCluster> cluster_;
+
+ private:
+  int tasks_;
 };
 
 }  // namespace paceline

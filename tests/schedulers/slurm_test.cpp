@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <optional>
 #include <sstream>
 
 #include "tests/schedulers/program.hpp"
@@ -18,23 +17,13 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-class Slurm : public testing::Test {
+class Slurm : public SlurmTest {
  protected:
-  void SetUp() override {
-    forgive_leaks_of_pmix();
-    const std::string missing = SlurmCluster::missing();
-    if (!missing.empty()) GTEST_SKIP() << missing << " not installed (munge, slurmd, slurmctld, slurm-client)";
-    cluster_.emplace(4);
-    ASSERT_TRUE(cluster_->ready());
-  }
-
-  Ended srun(const Words& arguments) { return cluster_->command("srun", arguments).wait(); }
-
-  std::optional<SlurmCluster> cluster_;
+  Slurm() : SlurmTest(4) {}
 };
 
 TEST_F(Slurm, WithPmixItIsAsUnderMpirun) {
-  if (!contains(srun({"--mpi=list"}).output, "pmix")) GTEST_SKIP() << "this Slurm was built without PMIx";
+  if (!has_pmix()) GTEST_SKIP() << "this Slurm was built without PMIx";
   const Ended ended = srun({"--mpi=pmix", "-n", "4", PACELINE_WORKER});
   EXPECT_EQ(ended.exit_code, 0) << ended.errors;
   EXPECT_EQ(sorted_lines(ended.output), Words({"rank 0 of 4 has both texts", "rank 1 of 4 has both texts",

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "paceline/launch/cores.hpp"
 #include "tests/schedulers/program.hpp"
@@ -188,23 +187,13 @@ TEST_F(TrainMpirun, AKilledWorkerEndsTheRun) {
 
 // ---- Slurm
 
-class TrainSlurm : public testing::Test {
+class TrainSlurm : public SlurmTest {
  protected:
-  void SetUp() override {
-    forgive_leaks_of_pmix();
-    const std::string missing = SlurmCluster::missing();
-    if (!missing.empty()) GTEST_SKIP() << missing << " not installed (munge, slurmd, slurmctld, slurm-client)";
-    cluster_.emplace(2);
-    ASSERT_TRUE(cluster_->ready());
-  }
-
-  Ended srun(const Words& words) { return cluster_->command("srun", words).wait(); }
-
-  std::optional<SlurmCluster> cluster_;
+  TrainSlurm() : SlurmTest(2) {}
 };
 
 TEST_F(TrainSlurm, WithPmixItGivesTheSameBits) {
-  if (!contains(srun({"--mpi=list"}).output, "pmix")) GTEST_SKIP() << "this Slurm was built without PMIx";
+  if (!has_pmix()) GTEST_SKIP() << "this Slurm was built without PMIx";
   const TrainRun run;
   expect_same_bits(run, srun(joined({"--mpi=pmix", "-n", "2"}, train_words(run, kRun))));
 }

@@ -22,7 +22,7 @@ std::optional<double> quantity(std::string_view text, const std::map<std::string
   return unit == units.end() ? std::nullopt : std::optional(value * unit->second);
 }
 
-// Less, and a heartbeat would take hours; more, and a message would need less than a nanosecond.
+// What lies outside is a slip of the pen.
 constexpr double kSlowest = 1e3, kFastest = 1e12;
 constexpr double kLongest = 10;
 

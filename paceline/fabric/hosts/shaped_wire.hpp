@@ -9,9 +9,9 @@
 #include <functional>
 #include <memory>
 
-#include "paceline/fabric/hosts/line.hpp"
 #include "paceline/fabric/hosts/link_shape.hpp"
 #include "paceline/fabric/hosts/wire.hpp"
+#include "paceline/fabric/line.hpp"
 
 namespace paceline {
 

@@ -19,8 +19,6 @@ constexpr unsigned kFrameMessage = 17;  // the number of our kind of active mess
 // UCX's TCP hands a message that fits into one of its segments straight from the segment to us.
 // (Keys of transports go without their prefix, unlike the variables of the environment.)
 constexpr const char* kSegmentBytes = "68k";
-// Frames to one peer that the network has not taken yet. More would only wait in line.
-constexpr int kFramesInFlight = 16;
 // Of UCX's progress, inside one of ours.
 constexpr int kRounds = 64;
 
@@ -32,7 +30,7 @@ struct WireHeader {
   std::uint32_t reserved;
   FrameHeader frame;
 };
-static_assert(sizeof(WireHeader) == 88);
+static_assert(sizeof(WireHeader) == kHeaderBytes);
 
 // A frame that UCX is sending. Recycled, so that the same few stay in the cache.
 class UcxWire;

@@ -15,6 +15,10 @@ namespace paceline::ucx {
 
 // Of a frame: enough for a piece of a collective (communicator.cpp), with a little for whoever wraps it.
 inline constexpr std::size_t kMaxPayload = 65 * 1024;
+// What precedes it on the wire.
+inline constexpr std::size_t kHeaderBytes = 88;
+// Frames to one peer that the network has not taken yet. More would only wait in line.
+inline constexpr int kFramesInFlight = 16;
 
 struct WireOptions {
   std::string devices = "all";  // as UCX_NET_DEVICES: "eth0", "mlx5_0:1,eth0"
