@@ -1,5 +1,6 @@
 #include "tests/schedulers/program.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -19,5 +20,12 @@ std::string find_program(const std::string& name) {
 }
 
 void forgive_leaks_of_pmix() { setenv("LSAN_OPTIONS", "suppressions=" PACELINE_LEAKS ":print_suppressions=0", 1); }
+
+int exit_code_of_mpirun(const Ended& ended) {
+  if (ended.exit_code != 128 + SIGSEGV || !contains(ended.errors, "PMIx_server_finalize")) return ended.exit_code;
+  const std::string says = "Exit code:";
+  const auto at = ended.errors.find(says);
+  return at == std::string::npos ? 0 : std::atoi(ended.errors.c_str() + at + says.size());
+}
 
 }  // namespace paceline

@@ -31,7 +31,7 @@ const Words kRun = {"--model", "mlp:16", "--threads", "1", "--epochs", "3"};
 
 // Of two workers that paceline has started itself.
 void expect_same_bits(const TrainRun& run, const Ended& ended) {
-  EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_EQ(exit_code_of_mpirun(ended), 0) << ended.errors;
   const TrainRun reference;
   const Ended expected = reference.train(joined({"--data", "digits", "--workers", "2"}, kRun));
   EXPECT_TRUE(bytes_of(run.path("model.safetensors")) == bytes_of(reference.path("model.safetensors")));
@@ -71,7 +71,7 @@ class TrainMpirun : public testing::Test {
   // One sentence, however many processes found it out.
   static void expect_refused(const TrainRun& run, const Words& more, const std::string& says) {
     const Ended ended = start(run, "3", more).wait();
-    EXPECT_EQ(ended.exit_code, 2) << ended.errors;
+    EXPECT_EQ(exit_code_of_mpirun(ended), 2) << ended.errors;
     EXPECT_EQ(ended.output, "");
     const Words lines = own_lines(ended.errors);
     ASSERT_EQ(lines.size(), 1u) << ended.errors;
@@ -93,7 +93,7 @@ TEST_F(TrainMpirun, DrawsNothing) {
       run.start_marked(joined(mpirun_here({"-np", "2"}), {PACELINE_PROGRAM, "train", "--out", run.folder(), "--data",
                                                           "digits", "--model", "softmax", "--epochs", "2"}))
           .wait();
-  EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_EQ(exit_code_of_mpirun(ended), 0) << ended.errors;
   EXPECT_EQ(ended.output.find('\x1b'), std::string::npos) << ended.output;
   const Words lines = lines_of(ended.output);
   ASSERT_EQ(lines.size(), 5u) << ended.output;
@@ -123,7 +123,7 @@ TEST_F(TrainMpirun, WorkersShareTheCoresThatTheyMayUse) {
     const Words words = joined(mpirun_here({"-np", workers, "--bind-to", bind}),
                                train_words(run, {"--model", "softmax", "--steps", "2"}));
     const Ended ended = run.start_marked(words).wait();
-    EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+    EXPECT_EQ(exit_code_of_mpirun(ended), 0) << ended.errors;
     EXPECT_EQ(json::parse(bytes_of(run.path("config.json")))["threads"], threads) << workers << " bound to " << bind;
   }
 }
@@ -146,7 +146,7 @@ TEST_F(TrainMpirun, WhatRankZeroFindsIsOneSentence) {
   expect_refused(run, {"--batch", "2000"}, "1497");
   expect_refused(run, {"--resume"}, "no checkpoint");
   const Ended ended = start(run, "2", {"--model", "softmax", "--steps", "1"}).wait();
-  EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_EQ(exit_code_of_mpirun(ended), 0) << ended.errors;
   expect_refused(run, {"--model", "softmax"}, "holds a run already");
 }
 
@@ -159,13 +159,13 @@ TEST_F(TrainMpirun, ASignalEndsItInGoodOrderAndItGoesOn) {
   command.read_until("\"epoch\":1,");
   command.signal(SIGUSR1);
   const Ended ended = command.wait();
-  EXPECT_EQ(ended.exit_code, 128 + SIGUSR1) << ended.errors;
+  EXPECT_EQ(exit_code_of_mpirun(ended), 128 + SIGUSR1) << ended.errors;
   const json last = json_lines(ended.output).back();
   EXPECT_EQ(last["stop_reason"], "interrupted by SIGUSR1");
   EXPECT_LT(last["step"], 1500);
   EXPECT_EQ(own_lines(ended.errors), Words());
   stopped.expect_nothing_left();
-  EXPECT_EQ(start(stopped, "2", joined(words, {"--resume"})).wait().exit_code, 0);
+  EXPECT_EQ(exit_code_of_mpirun(start(stopped, "2", joined(words, {"--resume"})).wait()), 0);
   EXPECT_TRUE(bytes_of(straight.path("model.safetensors")) == bytes_of(stopped.path("model.safetensors")));
 }
 
