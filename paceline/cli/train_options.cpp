@@ -58,7 +58,8 @@ void add_how(CLI::App& command, TrainArguments& a) {
         names, [&a, key](const std::string& word) { a.config.plan.set(key, word); },
         fmt::format("Of the plan: {}", fmt::join(plan_words(key), ", ")));
   }
-  command.add_option("--bucket", a.bucket, "Gradients that travel together, as 4MiB (default: by the cost model)");
+  command.add_option("--bucket", a.bucket,
+                     "Gradients that travel together, as 4MiB (default: by the number of ranks and what they cost)");
   command
       .add_option("--check-every", a.config.check_every,
                   "Steps between comparisons of the workers' parameters; 0: never")

@@ -51,16 +51,6 @@ std::vector<Extent> counted_blocks(const TensorView& view, std::span<const std::
   return blocks;
 }
 
-// The Communicators on an Endpoint share it; the first one makes it, the last one takes it along.
-std::shared_ptr<Traffic> traffic_of(Endpoint& endpoint) {
-  auto traffic = std::static_pointer_cast<Traffic>(endpoint.attachment().lock());
-  if (traffic == nullptr) {
-    traffic = std::make_shared<Traffic>(endpoint);
-    endpoint.attachment() = traffic;
-  }
-  return traffic;
-}
-
 }  // namespace
 
 // ---- Handle
@@ -80,13 +70,26 @@ Handle& Handle::operator=(Handle&& other) noexcept {
 Handle::~Handle() { drop(); }
 
 void Handle::drop() noexcept {
-  if (flight_ != nullptr) state_->let_go(std::exchange(flight_, nullptr));
+  if (flight_ == nullptr) return;
+  state_->traffic->take_back();
+  state_->let_go(std::exchange(flight_, nullptr));
 }
 
-bool Handle::test() { return flight_ == nullptr || state_->test(flight_); }
+bool Handle::test() {
+  if (flight_ == nullptr) return true;
+  state_->traffic->own();
+  return state_->test(flight_);
+}
 
 void Handle::wait() {
-  if (flight_ != nullptr) state_->wait(flight_);
+  if (flight_ == nullptr) return;
+  state_->traffic->own();
+  state_->wait(flight_);
+}
+
+TimePoint Handle::ended() const {
+  state_->traffic->take_back();
+  return flight_->ended;
 }
 
 // ---- Communicator
@@ -104,29 +107,36 @@ int Communicator::size() const { return state_->group.size(); }
 const Group& Communicator::group() const { return state_->group; }
 bool Communicator::shares_memory() const { return state_->planner.maps_memory(); }
 Endpoint& Communicator::endpoint() const { return state_->endpoint; }
-void Communicator::progress() { state_->step(); }
+bool Communicator::spans_hosts() const { return state_->planner.several_hosts(); }
+void Communicator::progress() {
+  state_->traffic->own();
+  state_->step();
+}
 
 Communicator Communicator::beside(Endpoint& endpoint, const Group& group, std::string_view name,
                                   CommunicatorOptions options) {
   std::int64_t color = 0;
   for (const char c : name) color = static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(color), c));
   const std::shared_ptr<Traffic> traffic = traffic_of(endpoint);
+  traffic->own();
   Group own = group.child(group.ranks(), traffic->besides[color]++, color);
   return Communicator(std::make_unique<CommunicatorState>(endpoint, std::move(own), std::move(options), traffic));
 }
 
-void Communicator::give_up(const std::string& reason, int culprit) { state_->give_up(reason, group().at(culprit)); }
+void Communicator::give_up(const std::string& reason, int culprit) {
+  state_->traffic->own();
+  state_->give_up(reason, group().at(culprit));
+}
 Duration Communicator::waited() const { return state_->time_waited; }
 double Communicator::price_of(Collective op, Algorithm algorithm, std::size_t bytes) const {
   return state_->planner.price_of(op, state_->planner.resolve(op, algorithm, bytes), static_cast<double>(bytes));
 }
-Algorithm Communicator::last_algorithm() const { return state_->last_algorithm; }
+Algorithm Communicator::last_algorithm() const {
+  state_->traffic->take_back();
+  return state_->last_algorithm;
+}
 
 namespace {
-
-// The kernel carries what was sent while a rank computes. So much must be under way that it does not run dry between
-// two calls.
-constexpr std::size_t kLanesBetweenHosts = 8;
 
 // What all operations have in common: pick schedules, lay out the memory, launch.
 struct Call {
@@ -135,8 +145,8 @@ struct Call {
   Request request;
 
   Call(CommunicatorState& s, Collective op, const TensorView& data, const CollectiveOptions& o) : state(s), options(o) {
+    state.traffic->own();
     state.check_usable();
-    if (state.planner.several_hosts()) request.lanes = kLanesBetweenHosts;
     request.descriptor = state.describe(op, o);
     request.descriptor.dtype = data.dtype;
   }
@@ -414,6 +424,7 @@ Communicator Communicator::split(std::int64_t color, std::int64_t key) {
 }
 
 Communicator Communicator::recover(Duration timeout) {
+  state_->traffic->own();
   Group next = state_->agree_on_survivors(endpoint().clock().after(timeout));
   return Communicator(
       std::make_unique<CommunicatorState>(endpoint(), std::move(next), state_->options, state_->traffic));

@@ -48,6 +48,8 @@ class Handle {
   bool test();
   // Returns when it is complete; throws its Error if it failed.
   void wait();
+  // When it was completed; the epoch if it was not. Only with CommunicatorOptions::time_waits.
+  TimePoint ended() const;
 
  private:
   friend class CommunicatorState;
@@ -72,7 +74,7 @@ struct CommunicatorOptions {
   CostModel cost = {};            // the same on all ranks
   std::size_t segment_bytes = 0;  // see layout.hpp; 0: 512 KiB, more for many ranks
   int team_width = 0;             // of `hierarchical`: ranks per team; 0: about the square root of n
-  bool time_waits = false;        // count what waited() tells; costs two looks at the clock per wait
+  bool time_waits = false;        // count what waited() and ended() tell; costs some looks at the clock
 };
 
 class Communicator {
@@ -93,6 +95,7 @@ class Communicator {
   const Group& group() const;
   // All ranks are on one host and can map each other's arenas.
   bool shares_memory() const;
+  bool spans_hosts() const;
   Endpoint& endpoint() const;
 
   // data = reduction over all ranks, in place.

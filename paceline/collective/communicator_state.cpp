@@ -46,6 +46,7 @@ CommunicatorState::CommunicatorState(Endpoint& e, Group g, CommunicatorOptions o
   if (self < 0) throw Error(Code::invalid, "this rank is not a member of the group");
   for (const Rank rank : group.ranks()) history_ = mix(history_, static_cast<std::uint64_t>(rank));
   contexts_ = {group.context()};
+  traffic->take_back();
   traffic->enter(this);
 }
 
@@ -53,7 +54,10 @@ void CommunicatorState::break_with_parent(const CommunicatorState& parent) {
   contexts_.insert(contexts_.end(), parent.contexts_.begin(), parent.contexts_.end());
 }
 
-CommunicatorState::~CommunicatorState() { traffic->leave(this); }
+CommunicatorState::~CommunicatorState() {
+  traffic->take_back();
+  traffic->leave(this);
+}
 
 void CommunicatorState::check_usable() const {
   if (!broken_) return;
@@ -83,6 +87,7 @@ Handle CommunicatorState::launch(Flight* flight, Request&& request, const Collec
   flight->bulletin_number = bulletin.enter(flight->posted);
   flight->error.reset();
   flight->active = true;
+  flight->ended = {};
   flight->look = now + kFirstLook;
   flight->in_doubt_since = {};
   flight->about_to_warn = false;
@@ -135,6 +140,7 @@ bool CommunicatorState::advance_all() {
 
 void CommunicatorState::finish(Flight& flight) {
   flight.active = false;
+  if (options.time_waits) flight.ended = endpoint.clock().now();
   last_algorithm = flight.run.algorithm();
   std::erase(active_, &flight);
   bulletin.leave(flight.bulletin_number, flight.posted, endpoint.clock().coarse_now());

@@ -29,6 +29,7 @@ struct Flight {
   std::size_t bulletin_number = 0;
   std::optional<Error> error;
   bool active = false;
+  TimePoint ended{};           // if waits are timed
   TimePoint look{};            // when to compare boards next
   TimePoint in_doubt_since{};  // see may_still_hear
   bool about_to_warn = false;

@@ -7,8 +7,8 @@
 #include <atomic>
 
 #include "paceline/collective/collective_test_support.hpp"
-#include "paceline/collective/failure_backends.hpp"
 #include "paceline/collective/mismatch_test_support.hpp"
+#include "paceline/collective/test_backends.hpp"
 
 namespace paceline {
 namespace {

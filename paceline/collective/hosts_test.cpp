@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "paceline/collective/collective_test_support.hpp"
-#include "paceline/collective/failure_backends.hpp"
+#include "paceline/collective/test_backends.hpp"
 #include "paceline/fabric/ucx/run_hosts.hpp"
 
 namespace paceline {

@@ -29,7 +29,6 @@ void Run::begin(Endpoint& endpoint, const Group& group, Request&& request) {
   done_ = false;
   meeting_.under_way = false;
   meeting_.number = 0;
-  if (lanes_.size() < request_.lanes) lanes_.resize(request_.lanes);
   take_route(std::move(request_.route));
 }
 
@@ -39,17 +38,17 @@ void Run::take_route(Route&& route) {
   const std::size_t stride = static_cast<std::size_t>(route_.schedule->scratch_copies) * route_.layout.scratch_stride();
   if (stride > 0) {
     constexpr std::size_t kLine = 64;
-    const std::size_t bytes = std::min(request_.lanes, route_.layout.segments()) * stride + kLine;
+    const std::size_t bytes = std::min(kLanes, route_.layout.segments()) * stride + kLine;
     if (scratch_memory_.size() < bytes) scratch_memory_.resize(bytes);
     const auto address = reinterpret_cast<std::uintptr_t>(scratch_memory_.data());
     std::byte* base = scratch_memory_.data() + (kLine - address % kLine) % kLine;
-    for (std::size_t lane = 0; lane < request_.lanes; ++lane) lanes_[lane].scratch = base + lane * stride;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes_[lane].scratch = base + lane * stride;
   }
   open_lanes();
 }
 
 void Run::open_lanes() {
-  while (next_segment_ - first_segment_ < request_.lanes && next_segment_ < route_.layout.segments()) {
+  while (next_segment_ - first_segment_ < kLanes && next_segment_ < route_.layout.segments()) {
     Lane& lane = lane_of(next_segment_);
     lane.segment = next_segment_++;
     lane.next = lane.open = 0;

@@ -2,6 +2,7 @@
 // in flight, and never blocks: `advance` does what can be done now. Owned by the Communicator that started it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,9 +33,6 @@ struct Request {
   Route fallback;
   Algorithm fallback_algorithm = Algorithm::automatic;
   TimePoint deadline = kNever;
-  // Segments in flight. Three are enough that one can be sent while another is being reduced and a third waits for its
-  // turn.
-  std::size_t lanes = 3;
 };
 
 class Run {
@@ -56,7 +54,10 @@ class Run {
   Algorithm algorithm() const { return fell_back_ ? request_.fallback_algorithm : request_.descriptor.algorithm; }
 
  private:
-  // One segment's way through the schedule. Segment s runs in lane s % lanes.
+  // Segments in flight: enough that one can be sent while another is being reduced and a third waits for its turn.
+  static constexpr std::size_t kLanes = 3;
+
+  // One segment's way through the schedule. Segment s runs in lane s % kLanes.
   struct Lane {
     std::size_t segment = 0;
     std::size_t next = 0;                // step to issue
@@ -74,7 +75,7 @@ class Run {
 
   void take_route(Route&& route);
   void open_lanes();
-  Lane& lane_of(std::size_t segment) { return lanes_[segment % request_.lanes]; }
+  Lane& lane_of(std::size_t segment) { return lanes_[segment % kLanes]; }
   bool advance_lane(Lane& lane);
   bool may_issue(const Lane& lane) const;
   bool issue(Lane& lane, const Step& step);
@@ -104,7 +105,7 @@ class Run {
   bool done_ = false;
   std::size_t first_segment_ = 0;  // in flight: [first_segment_, next_segment_)
   std::size_t next_segment_ = 0;
-  std::vector<Lane> lanes_;  // at least as many as the request wants
+  std::array<Lane, kLanes> lanes_;
   Meeting meeting_;
   std::vector<Endpoint::Location> locations_;  // of every rank's output, known after the first meeting
   std::vector<std::byte> scratch_memory_;

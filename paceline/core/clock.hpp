@@ -36,6 +36,12 @@ class SteadyClock final : public Clock {
   }
 };
 
+// As system calls want it.
+inline timespec time_left(TimePoint until, TimePoint now) {
+  const auto left = until > now ? until - now : Duration(0);
+  return {.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000), .tv_nsec = left.count() % 1'000'000'000};
+}
+
 inline double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
 }  // namespace paceline

@@ -2,6 +2,21 @@
 
 namespace paceline {
 
+AllreduceExchange::AllreduceExchange(Communicator& communicator, Algorithm algorithm, Trace* trace)
+    : Exchange(communicator, trace), algorithm_(algorithm) {
+  if (communicator.spans_hosts() && Mover::possible(communicator)) mover_ = std::make_unique<Mover>(communicator);
+}
+
+bool AllreduceExchange::lend() {
+  if (mover_ == nullptr || mover_->lent() || in_flight_.empty()) return false;
+  mover_->lend();
+  return true;
+}
+
+void AllreduceExchange::recall() {
+  if (mover_ != nullptr) mover_->recall();
+}
+
 void AllreduceExchange::submit(const Bucket& bucket, std::int64_t step) {
   if (communicator_.size() == 1) return;  // the average over one rank is there already
   const TimePoint start = now();
@@ -16,7 +31,7 @@ void AllreduceExchange::submit(const Bucket& bucket, std::int64_t step) {
 }
 
 void AllreduceExchange::progress() {
-  if (in_flight_.empty()) return;
+  if (in_flight_.empty() || (mover_ != nullptr && mover_->lent())) return;
   const TimePoint start = now();
   communicator_.progress();
   communicated_ += now() - start;
@@ -26,7 +41,7 @@ void AllreduceExchange::progress() {
 void AllreduceExchange::finish() {
   for (InFlight& flight : in_flight_) {
     wait_for(flight);
-    record(flight, Activity::reduction, flight.start, now() - flight.start);
+    record(flight, Activity::reduction, flight.start, flight.handle.ended() - flight.start);
   }
   in_flight_.clear();
 }
@@ -38,7 +53,7 @@ void AllreduceExchange::retire_done() {
     InFlight& flight = in_flight_[done];
     if (!flight.handle.test()) break;
     flight.handle.wait();  // throws if it failed
-    record(flight, Activity::reduction, flight.start, now() - flight.start);
+    record(flight, Activity::reduction, flight.start, flight.handle.ended() - flight.start);
   }
   in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<std::ptrdiff_t>(done));
 }

@@ -1,17 +1,21 @@
 // AllreduceExchange: each bucket is one allreduce, by any algorithm. Every rank ends up with all of every bucket.
 #pragma once
 
+#include <memory>
+
+#include "paceline/collective/mover.hpp"
 #include "paceline/exchange/exchange.hpp"
 
 namespace paceline {
 
 class AllreduceExchange final : public Exchange {
  public:
-  AllreduceExchange(Communicator& communicator, Algorithm algorithm, Trace* trace)
-      : Exchange(communicator, trace), algorithm_(algorithm) {}
+  AllreduceExchange(Communicator& communicator, Algorithm algorithm, Trace* trace);
 
   void submit(const Bucket& bucket, std::int64_t step) override;
   void progress() override;
+  bool lend() override;
+  void recall() override;
   void settle() override { finish(); }
   void finish() override;
   Slice slice_of(const Bucket& bucket, int /*rank*/) const override { return {0, bucket.gradient.bytes()}; }
@@ -24,6 +28,8 @@ class AllreduceExchange final : public Exchange {
   void retire_done();
 
   const Algorithm algorithm_;
+  // Between hosts. A peer needs this rank's part to go on, and on one host its cores are busy computing anyway.
+  std::unique_ptr<Mover> mover_;
 };
 
 }  // namespace paceline

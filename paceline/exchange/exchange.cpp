@@ -1,5 +1,7 @@
 #include "paceline/exchange/exchange.hpp"
 
+#include <algorithm>
+
 #include "paceline/exchange/allreduce_exchange.hpp"
 #include "paceline/exchange/mapped_exchange.hpp"
 
@@ -46,6 +48,11 @@ std::size_t bucket_bytes_for(const Communicator& communicator, const Plan& plan)
   constexpr std::size_t kLeast = std::size_t{256} << 10;
   constexpr std::size_t kMost = std::size_t{32} << 20;
   constexpr double kFixedShare = 0.02;
+  // Between hosts buckets travel side by side, so what a message takes on its way is lost once and not for each of
+  // them. What counts is that the first one leaves early, and that every rank's part of it is still a large message.
+  constexpr std::size_t kLeastOfARank = std::size_t{256} << 10;
+  if (communicator.spans_hosts())
+    return std::clamp(static_cast<std::size_t>(communicator.size()) * kLeastOfARank, 4 * kLeast, kMost);
   const Algorithm algorithm = algorithm_of(plan, communicator);
   const auto price = [&](std::size_t bytes) { return communicator.price_of(Collective::allreduce, algorithm, bytes); };
   const double per_byte = price(kMost) / static_cast<double>(kMost);

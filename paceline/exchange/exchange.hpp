@@ -7,9 +7,9 @@
 //   exchange->finish();                     // … all of every bucket does
 //
 // Who settles can update the parameters of its own slices and publish these, instead of having all gradients brought to
-// all ranks first: half the bytes. Nothing runs behind the caller's back: buckets move while it is inside a call. One
-// thread owns an Exchange. The Communicator outlives it. Buckets lie in the ranges given at the start, which are memory
-// from Endpoint::allocate, laid out alike on all ranks.
+// all ranks first: half the bytes. Nothing runs behind the caller's back: buckets move while it is inside a call, or
+// has lent the exchange. One thread owns an Exchange. The Communicator outlives it. Buckets lie in the ranges given at
+// the start, which are memory from Endpoint::allocate, laid out alike on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,12 @@ class Exchange {
   virtual ~Exchange() = default;
 
   virtual void submit(const Bucket& bucket, std::int64_t step) = 0;
-  // Moves what can be moved now.
+  // Moves what can be moved now, unless lent.
   virtual void progress() = 0;
+  // Between hosts: another thread moves what was submitted, until recall() or until the next call of this Exchange or
+  // of any Communicator of its Endpoint. The Endpoint itself must not be used meanwhile. False if nothing was lent.
+  virtual bool lend() { return false; }
+  virtual void recall() {}
   // Both return when everything that was submitted has arrived so far. They throw the Error of what failed.
   virtual void settle() = 0;
   virtual void finish() = 0;
@@ -106,7 +110,8 @@ class Exchange {
 // For `waited` to count, the Communicator must have been made with time_waits. A collective call.
 std::unique_ptr<Exchange> make_exchange(Communicator& communicator, const Plan& plan, ExchangeOptions options);
 
-// The smallest bucket whose fixed costs are lost beside its bytes, by the communicator's cost model.
+// The smallest bucket whose fixed costs are lost beside its bytes: on one host by the communicator's cost model,
+// between hosts by the number of ranks.
 std::size_t bucket_bytes_for(const Communicator& communicator, const Plan& plan);
 
 }  // namespace paceline

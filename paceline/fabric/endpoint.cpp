@@ -71,6 +71,8 @@ Pending Endpoint::receive(Rank from, Tag tag, std::vector<std::byte>& into) {
 
 bool Endpoint::progress() { return state_->progress(); }
 void Endpoint::idle(TimePoint until) { state_->transport->wait(until); }
+int Endpoint::descriptor() const { return state_->transport->descriptor(); }
+std::optional<TimePoint> Endpoint::arm() { return state_->transport->arm(); }
 void Endpoint::retire(std::uint64_t context) { state_->retire(context); }
 
 void Endpoint::publish(std::size_t slot, const BoardRecord& record, Wake wake) {

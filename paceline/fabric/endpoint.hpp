@@ -6,7 +6,8 @@
 //   reply.wait();                                     // throws Error if rank 1 is gone
 //
 // One thread owns an Endpoint, its Pending handles and its Arenas. Nothing runs behind the owner's back: messages move
-// while the owner is inside a call of this class (wait, test, progress, send, receive).
+// while the owner is inside a call of this class (wait, test, progress, send, receive). An owner may lend it to another
+// thread and take it back; collective's Mover does.
 #pragma once
 
 #include <cstddef>
@@ -137,6 +138,9 @@ class Endpoint {
   bool progress();
   // Sleeps until something may have happened, or until `until`. Call progress() first and after.
   void idle(TimePoint until);
+  // For a thread to which the owner lends the Endpoint now and then: see Transport.
+  int descriptor() const;
+  std::optional<TimePoint> arm();
 
   // Forgets messages of `context` that nobody has received and drops those still to arrive.
   void retire(std::uint64_t context);

@@ -40,11 +40,6 @@ void pause_briefly() {
 #endif
 }
 
-timespec until_then(TimePoint until, TimePoint now) {
-  const auto left = std::max(Duration(0), until - now);
-  return {.tv_sec = static_cast<time_t>(left.count() / 1'000'000'000), .tv_nsec = left.count() % 1'000'000'000};
-}
-
 }  // namespace
 
 InboxTransport::InboxTransport(Rank rank, std::vector<InboxPeer> peers, std::string backend, int cores)
@@ -113,6 +108,7 @@ void InboxTransport::ring_if_asleep(const Link& link) const {
 }
 
 bool InboxTransport::poll(TransportSink& sink) {
+  if (std::exchange(armed_, false)) own_.control().asleep.store(0, std::memory_order_relaxed);
   bool any = false;
   for (Rank from = 0; from < facts_.size; ++from) {
     Link& link = links_[static_cast<std::size_t>(from)];
@@ -200,6 +196,13 @@ bool InboxTransport::something_to_do() const {
   return false;
 }
 
+std::optional<TimePoint> InboxTransport::arm() {
+  own_.control().asleep.store(1, std::memory_order_seq_cst);  // see Note [Waking a sleeper]
+  armed_ = true;
+  if (something_to_do() || (companion_ != nullptr && !companion_->may_sleep())) return std::nullopt;
+  return kNever;
+}
+
 void InboxTransport::wait(TimePoint until) {
   if (something_to_do()) return;
   if (companion_ != nullptr && facts_.size == 1) return wait_for_companion(until);
@@ -218,7 +221,9 @@ void InboxTransport::wait(TimePoint until) {
 
 // For a rank that has nobody beside it. See Note [Looking before sleeping].
 void InboxTransport::wait_for_companion(TimePoint until) {
-  if (brief_waits_left_ > 0) {
+  if (until <= clock_.now()) {
+    sleep(until);  // a mere look
+  } else if (brief_waits_left_ > 0) {
     --brief_waits_left_;
     sleep(until);
   } else if (sleep(until, kLook)) {
@@ -282,12 +287,12 @@ bool InboxTransport::sleep(TimePoint until, Duration look) {
   bool awake = true;
   own_.control().core.store(current_core() + 1, std::memory_order_relaxed);
   own_.control().asleep.store(1, std::memory_order_seq_cst);  // see Note [Waking a sleeper]
-  if (!something_to_do() && (companion_ == nullptr || companion_->arm())) {
+  if (!something_to_do() && (companion_ == nullptr || companion_->may_sleep())) {
     epoll_event events[16];
     int ready = look > Duration(0) ? look_at(events, std::min(until, clock_.now() + look)) : 0;
     awake = ready > 0;
     if (ready == 0) {
-      const timespec span = until == kNever ? timespec{} : until_then(until, clock_.now());
+      const timespec span = until == kNever ? timespec{} : time_left(until, clock_.now());
       ready = epoll_pwait2(epoll_.number(), events, 16, until == kNever ? nullptr : &span, nullptr);
     }
     for (int i = 0; i < ready; ++i) {

@@ -29,6 +29,8 @@ class InboxTransport : public Transport {
   bool put(Rank to, const FrameHeader& header, const std::byte* payload) override;
   bool poll(TransportSink& sink) override;
   void wait(TimePoint until) override;
+  int descriptor() const override { return epoll_.number(); }
+  std::optional<TimePoint> arm() override;
   void publish(std::size_t slot, const BoardRecord& record, Wake wake) override;
   std::optional<BoardRecord> read_board(Rank peer, std::size_t slot) const override;
   void close() override;
@@ -42,7 +44,7 @@ class InboxTransport : public Transport {
   class Companion {
    public:
     virtual bool busy() const = 0;  // there is something to do
-    virtual bool arm() = 0;         // before sleeping on its descriptors: false when there is something to do
+    virtual bool may_sleep() = 0;   // before sleeping on its descriptors: false when there is something to do
 
    protected:
     ~Companion() = default;
@@ -100,6 +102,7 @@ class InboxTransport : public Transport {
   std::uint64_t alerts_seen_ = 0;
   int leaving_ = 0;
   Companion* companion_ = nullptr;
+  bool armed_ = false;  // for somebody who sleeps elsewhere
 };
 
 }  // namespace paceline

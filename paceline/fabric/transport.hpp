@@ -95,6 +95,11 @@ class Transport {
   // Waits until poll may find something or a refused put may succeed, or until the clock reads `until`. May return
   // early.
   virtual void wait(TimePoint until) = 0;
+  // The same for a thread that sleeps on its own while the owner does something else: a descriptor that becomes
+  // readable; -1 if there is none. Before sleeping there, the owner's call of arm() says until when at most, or nullopt
+  // when there is something to do already.
+  virtual int descriptor() const = 0;
+  virtual std::optional<TimePoint> arm() = 0;
 
   virtual void publish(std::size_t slot, const BoardRecord& record, Wake wake) = 0;
   virtual std::optional<BoardRecord> read_board(Rank peer, std::size_t slot) const = 0;

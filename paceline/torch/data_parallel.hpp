@@ -16,7 +16,9 @@
 // whatever the bucket size, with where=shm and where=ordered.
 //
 // Parameters move into memory that the ranks share (ParameterArena) and back out when the DataParallel ends. Model and
-// optimizer outlive it, and the Job all three. One thread owns it, and is the one that calls backward().
+// optimizer outlive it, and the Job all three. One thread owns it, and is the one that calls backward(). Between hosts
+// another thread moves gradients while backward runs: code that runs inside it may call Communicators, not the
+// Endpoint.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -34,7 +36,7 @@
 namespace paceline {
 
 struct DataParallelOptions {
-  std::size_t bucket_bytes = 0;  // gradients that travel together; 0: by the cost model
+  std::size_t bucket_bytes = 0;  // gradients that travel together; 0: by what they cost
   int check_every = 100;         // steps between two comparisons of the replicas; 0: never
   bool check_finite = true;      // a NaN or Inf in a gradient is an Error that names it
   bool fuse = true;              // SGD, Adam and AdamW in one pass over memory; see FusedOptimizer

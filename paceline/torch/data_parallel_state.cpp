@@ -1,6 +1,7 @@
 #include "paceline/torch/data_parallel_state.hpp"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <cmath>
@@ -155,6 +156,7 @@ void DataParallel::State::on_gradient(std::size_t index) {
     submit_complete();
   }
   exchange_->progress();
+  lend_during_backward();
   report_bad_value();
 }
 
@@ -198,6 +200,11 @@ void DataParallel::State::submit_complete() {
     exchange_->submit(buckets_[next_bucket_].bucket, steps);
     ++next_bucket_;
   }
+}
+
+// What runs between two hooks is backward. Who may use the Endpoint after it is not known, so it is taken back then.
+void DataParallel::State::lend_during_backward() {
+  if (exchange_->lend()) torch::autograd::Engine::get_default_engine().queue_callback([this] { exchange_->recall(); });
 }
 
 // ---- finish

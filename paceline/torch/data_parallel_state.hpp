@@ -68,6 +68,7 @@ class DataParallel::State {
   void report_bad_value();
   [[noreturn]] void refuse_second_backward(std::size_t index) const;
   void submit_complete();
+  void lend_during_backward();
   void settle();
   void settle_unused();
   void agree_on_use();

@@ -97,10 +97,12 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
     return any;
   }
 
-  void wait(TimePoint until) override {
-    until = std::min(until, wire_->due());
-    if (parting_ > 0) until = std::min(until, clock().after(std::chrono::milliseconds(50)));
-    inboxes_->wait(until);
+  void wait(TimePoint until) override { inboxes_->wait(std::min(until, next_look())); }
+
+  int descriptor() const override { return inboxes_->descriptor(); }
+  std::optional<TimePoint> arm() override {
+    const auto until = inboxes_->arm();
+    return until ? std::optional(std::min(*until, next_look())) : std::nullopt;
   }
 
   void publish(std::size_t slot, const BoardRecord& record, Wake wake) override {
@@ -241,9 +243,14 @@ class HostsTransport final : public Transport, private WireSink, private InboxTr
     return any;
   }
 
+  // When there may be something to do though nothing has come.
+  TimePoint next_look() const {
+    return parting_ > 0 ? std::min(wire_->due(), clock().after(std::chrono::milliseconds(50))) : wire_->due();
+  }
+
   // InboxTransport::Companion
   bool busy() const override { return control_.has_news(); }
-  bool arm() override { return wire_->arm(); }
+  bool may_sleep() override { return wire_->arm(); }
 
   const HostsOptions options_;
   const std::vector<Rank> beside_;  // ranks of this host, ascending

@@ -28,6 +28,8 @@ class SimTransport final : public Transport {
   bool put(Rank to, const FrameHeader& header, const std::byte* payload) override;
   bool poll(TransportSink& sink) override;
   void wait(TimePoint until) override { core_.wait(facts_.rank, until); }
+  int descriptor() const override { return -1; }
+  std::optional<TimePoint> arm() override { return std::nullopt; }
 
   void publish(std::size_t slot, const BoardRecord& record, Wake wake) override;
   std::optional<BoardRecord> read_board(Rank peer, std::size_t slot) const override;

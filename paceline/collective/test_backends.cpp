@@ -1,4 +1,4 @@
-#include "paceline/collective/failure_backends.hpp"
+#include "paceline/collective/test_backends.hpp"
 
 #include "paceline/fabric/run_ranks.hpp"
 #include "paceline/fabric/shm/shm.hpp"
