@@ -87,6 +87,7 @@ World world_of(const Question& question) {
                .link = link,
                .port_bytes_per_second = question.bytes_per_second / static_cast<double>(shrink),
                .max_payload = shrunk(ucx::kMaxPayload) / sizeof(float) * sizeof(float),
+               .eager_window = shrunk(kEagerWindow),
                .shared_memory = false,
                .max_time = 1000h,
                .max_calls = ~std::uint64_t{0},

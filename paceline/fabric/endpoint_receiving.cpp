@@ -18,7 +18,9 @@ void Endpoint::State::on_frame(Rank from, const FrameHeader& header, std::span<c
     case FrameKind::grant: return on_grant(from, header);
     case FrameKind::data: return on_data(from, header, payload);
     case FrameKind::cancel: return on_cancel(from, header);
-    case FrameKind::credit: peer_of(from).credit = std::min(kEagerWindow, peer_of(from).credit + header.total); return;
+    case FrameKind::credit:
+      peer_of(from).credit = std::min(facts.eager_window, peer_of(from).credit + header.total);
+      return;
   }
   break_off(from);
 }
@@ -37,7 +39,7 @@ void Endpoint::State::on_eager(Rank from, const FrameHeader& header, std::span<c
 }
 
 void Endpoint::State::on_request(Rank from, const FrameHeader& header) {
-  if (header.kind == FrameKind::stream && header.total > kEagerWindow) return break_off(from);
+  if (header.kind == FrameKind::stream && header.total > facts.eager_window) return break_off(from);
   if (!retired_.empty() && retired_.contains(header.context)) return refuse(from, header);
   Operation* receive = posted_.find(from, {header.context, header.tag});
   if (receive == nullptr) {
@@ -239,7 +241,7 @@ void Endpoint::State::take_arrival(Operation* receive, Arrival* arrival) {
 void Endpoint::State::return_credit(Rank to, std::size_t payload_bytes) {
   Peer& peer = peer_of(to);
   peer.owed += eager_cost(payload_bytes);
-  if (peer.owed < kEagerWindow / 2) return;
+  if (peer.owed < facts.eager_window / 2) return;
   put_control(to, {.kind = FrameKind::credit, .total = peer.owed});
   peer.owed = 0;
 }

@@ -8,7 +8,6 @@
 namespace paceline {
 namespace {
 
-constexpr std::size_t kMostStreamed = 192 << 10;
 // Frames of one message that leave between two looks at what has come in: large enough to amortise the look, small
 // enough that what two ranks exchange stays in their caches.
 constexpr int kBurst = 4;
@@ -46,7 +45,8 @@ bool Endpoint::State::may_be_eager(const Peer& peer, std::size_t bytes) const {
 // To another host a way there and back costs more than the receiver's copy, should it not expect the message yet. A
 // large one is long under way anyway, and its copy would leave the cache.
 bool Endpoint::State::may_stream(const Peer& peer, std::size_t bytes) const {
-  return peer.other_host && bytes > peer.max_payload && bytes <= kMostStreamed && peer.credit >= eager_cost(bytes);
+  const bool several_fit = bytes <= facts.eager_window / 4;
+  return peer.other_host && bytes > peer.max_payload && several_fit && peer.credit >= eager_cost(bytes);
 }
 
 void Endpoint::State::count_sent(const Peer& peer, std::size_t bytes) {

@@ -11,7 +11,7 @@ namespace paceline {
 Endpoint::State::State(std::unique_ptr<Transport> t)
     : transport(std::move(t)), facts(transport->facts()), peers_(static_cast<std::size_t>(facts.size)) {
   for (Rank rank = 0; rank < facts.size; ++rank) {
-    peer_of(rank).credit = kEagerWindow;
+    peer_of(rank).credit = facts.eager_window;
     peer_of(rank).max_payload = transport->max_payload(rank);
     const auto host_of = [&](Rank r) { return facts.hosts[static_cast<std::size_t>(r)]; };
     peer_of(rank).other_host = host_of(rank) != host_of(facts.rank);

@@ -23,8 +23,6 @@
 
 namespace paceline {
 
-// Eager bytes that may wait unreceived at one peer. Large enough for dozens of full frames, small enough for 64 peers.
-inline constexpr std::uint64_t kEagerWindow = 1 << 20;
 // An eager message also occupies a frame's header at the receiver.
 inline std::uint64_t eager_cost(std::size_t payload_bytes) { return payload_bytes + sizeof(FrameHeader); }
 

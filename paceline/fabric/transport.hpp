@@ -77,6 +77,10 @@ inline constexpr std::size_t kBoardWords = 16;
 using BoardRecord = std::array<std::uint64_t, kBoardWords>;
 enum class Wake : bool { no, yes };
 
+// Bytes of messages sent without asking that may wait unreceived at one peer. Large enough for dozens of full frames,
+// small enough for 64 peers.
+inline constexpr std::uint64_t kEagerWindow = 2 << 20;
+
 // Memory that peers of the same host can read and write.
 struct SharedRegion {
   std::uint64_t id = 0;  // unique among the regions of its owner; 0 is no region
@@ -121,6 +125,7 @@ class Transport {
     std::vector<int> hosts = {};  // by rank; ranks with the same number are on one host
     std::string backend = {};     // "thread", "shm", "hosts", "sim"
     std::string network = {};     // what carries frames between hosts, for a person
+    std::uint64_t eager_window = kEagerWindow;
   };
   virtual const Facts& facts() const = 0;
   // Of one frame to this peer; constant.

@@ -11,6 +11,7 @@
 
 #include "paceline/core/clock.hpp"
 #include "paceline/core/error.hpp"
+#include "paceline/fabric/transport.hpp"
 
 namespace paceline {
 
@@ -99,6 +100,7 @@ struct SimOptions {
   SimCosts costs{};
   Duration detection{20'000};  // a death or a cut is noticed after this to twice this
   std::size_t max_payload = 16384;
+  std::uint64_t eager_window = kEagerWindow;
   bool shared_memory = true;  // all ranks are on one host and can map each other's regions; else each has its own host
   int cores = 0;              // of a host; 0 is one for each of its ranks
   Duration max_time = std::chrono::hours(1);  // virtual; a longer run is stopped

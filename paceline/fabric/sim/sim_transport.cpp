@@ -21,7 +21,8 @@ Transport::Facts facts_of(const SimOptions& options, Rank rank) {
           .cores = options.cores > 0 ? options.cores : ranks_of_host,
           .mapped_memory = options.shared_memory,
           .hosts = std::move(hosts),
-          .backend = "sim"};
+          .backend = "sim",
+          .eager_window = options.eager_window};
 }
 
 }  // namespace
