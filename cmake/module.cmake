@@ -38,7 +38,7 @@ function(module name)
   endif()
 endfunction()
 
-# test_program(NAME SOURCES … DEPS … LABELS …): a GoogleTest program; cases named Slow… carry the label `slow`.
+# test_program(NAME SOURCES … DEPS … TIMEOUT …): a GoogleTest program; cases named Slow… carry the label `slow`.
 function(test_program name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;DEPS" ${ARGN})
   if(NOT arg_TIMEOUT)

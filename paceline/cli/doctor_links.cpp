@@ -136,7 +136,7 @@ class Stream {
   std::size_t quick_ = 0;  // acknowledgements in a row
   std::size_t arrived_ = 0;
   std::deque<Chunk> under_way_;
-  std::vector<Arrival> arrivals_;
+  std::vector<LinkArrival> arrivals_;
   TimePoint last_;
 };
 
@@ -160,13 +160,13 @@ void drink(Endpoint& endpoint, Rank peer) {
 
 }  // namespace
 
-double steady_rate(TimePoint start, const std::vector<Arrival>& arrivals) {
+double steady_rate(TimePoint start, const std::vector<LinkArrival>& arrivals) {
   if (arrivals.empty()) return 0;
-  const Arrival& last = arrivals.back();
+  const LinkArrival& last = arrivals.back();
   const Duration beginning = (last.when - start) * 2 / 5;
   const std::size_t filling = last.bytes < kLeastStream ? 0 : kLeastStream / 2;
-  Arrival first{start, 0};
-  for (const Arrival& arrival : arrivals) {
+  LinkArrival first{start, 0};
+  for (const LinkArrival& arrival : arrivals) {
     if (arrival.when - start >= beginning && arrival.bytes >= filling && &arrival != &last) {
       first = arrival;
       break;

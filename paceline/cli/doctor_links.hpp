@@ -38,12 +38,12 @@ struct LinkTiming {
 LinkTiming measure_link(Endpoint& endpoint, Rank peer, bool leads);
 
 // When so many bytes had arrived.
-struct Arrival {
+struct LinkArrival {
   TimePoint when;
   std::size_t bytes = 0;
 };
 // GB/s of a stream that began at `start`, without its beginning, in which buffers fill and the buckets of traffic
 // shapers empty.
-double steady_rate(TimePoint start, const std::vector<Arrival>& arrivals);
+double steady_rate(TimePoint start, const std::vector<LinkArrival>& arrivals);
 
 }  // namespace paceline

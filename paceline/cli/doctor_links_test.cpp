@@ -89,7 +89,7 @@ TEST(DoubtfulPairs, AreNeverMany) {
 TEST(SteadyRate, LeavesOutTheBeginning) {
   const TimePoint start{};
   const auto ms = [](int n) { return std::chrono::milliseconds(n); };
-  std::vector<Arrival> arrivals = {{start + ms(1), 1'000'000}};  // a bucket of tokens that was full
+  std::vector<LinkArrival> arrivals = {{start + ms(1), 1'000'000}};  // a bucket of tokens that was full
   for (int i = 1; i <= 100; ++i) arrivals.push_back({start + ms(i), 1'000'000 + static_cast<std::size_t>(i) * 10'000});
   EXPECT_NEAR(steady_rate(start, arrivals), 0.01, 1e-6);
 }

@@ -133,6 +133,16 @@ void take_network(const HostArguments& arguments, RunOptions& options) {
   options.ports = ports_of(environment, arguments.ports);
 }
 
+// An option that changes nothing is a mistake. How many workers another launcher starts is not known here.
+void check_split(const HostArguments& arguments, std::optional<int> workers, const RunOptions& options) {
+  if (arguments.split_host == 0 || (!workers && !arguments.several())) return;
+  int most = arguments.several() ? 0 : options.workers;
+  for (const Host& host : options.remote.hosts) most = std::max(most, host.workers);
+  if (arguments.split_host < most) return;
+  throw Error(Code::invalid, fmt::format("--split-host {} splits nothing: no host has more than {} worker{}",
+                                         arguments.split_host, most, most == 1 ? "" : "s"));
+}
+
 }  // namespace
 
 void add_host_options(CLI::App& command, HostArguments& arguments) {
@@ -144,6 +154,7 @@ void take_host_options(const HostArguments& arguments, std::optional<int> worker
   take_variables(arguments, options);
   take_network(arguments, options);
   take_hosts(arguments, workers, options);
+  check_split(arguments, workers, options);
 }
 
 }  // namespace paceline

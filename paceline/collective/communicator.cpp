@@ -113,6 +113,11 @@ void Communicator::progress() {
   state_->step();
 }
 
+bool Communicator::can_lend() const { return Mover::possible(state_->endpoint); }
+void Communicator::lend() { state_->traffic->lend(); }
+bool Communicator::lent() const { return state_->traffic->lent(); }
+void Communicator::recall() noexcept { state_->traffic->take_back(); }
+
 Communicator Communicator::beside(Endpoint& endpoint, const Group& group, std::string_view name,
                                   CommunicatorOptions options) {
   std::int64_t color = 0;

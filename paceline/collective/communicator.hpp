@@ -146,6 +146,13 @@ class Communicator {
   // Moves what can be moved for all operations under way. Calling it now and then during a computation overlaps them.
   void progress();
 
+  // Another thread moves what all Communicators of the Endpoint have under way, from now until the owner calls any of
+  // them, or recall(). Meanwhile the owner must not use the Endpoint itself. Not in virtual time (can_lend).
+  bool can_lend() const;
+  void lend();
+  bool lent() const;
+  void recall() noexcept;
+
   // A collective: the sub-group of all ranks that gave the same color, ordered by key, then by rank. It breaks when
   // this group does.
   Communicator split(std::int64_t color, std::int64_t key);

@@ -1,4 +1,4 @@
-// Where failure_test.cpp and mover_test.cpp run. A test program brings its own backends().
+// Where failure_test.cpp and lend_test.cpp run. A test program brings its own backends().
 #pragma once
 
 #include <vector>

@@ -1,18 +1,20 @@
 #include "paceline/collective/traffic.hpp"
 
-#include "paceline/collective/mover.hpp"
+#include "paceline/collective/communicator_state.hpp"
 
 namespace paceline {
 
-void Traffic::take_back() noexcept {
-  if (lent_to != nullptr) [[unlikely]]
-    lent_to->recall();
+void Traffic::lend() {
+  if (mover_ == nullptr) {
+    const auto step = [this] { return !communicators.empty() && communicators.front()->step(); };
+    mover_ = std::make_unique<Mover>(endpoint_, step);
+  }
+  mover_->lend();
 }
 
-void Traffic::own() {
-  take_back();
-  if (failure != nullptr) [[unlikely]]
-    std::rethrow_exception(failure);
+void Traffic::own_from_mover() {
+  mover_->recall();
+  if (mover_->failure() != nullptr) std::rethrow_exception(mover_->failure());
 }
 
 std::shared_ptr<Traffic> traffic_of(Endpoint& endpoint) {

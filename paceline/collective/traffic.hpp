@@ -4,37 +4,47 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "paceline/collective/bulletin.hpp"
 #include "paceline/fabric/endpoint.hpp"
+#include "paceline/fabric/mover.hpp"
 
 namespace paceline {
 
 class CommunicatorState;
-class Mover;
 
-// Belongs to the Endpoint's owner, but for the times when that has lent both to a Mover. Communicators enter themselves
-// when they are made and leave when they end.
-struct Traffic {
-  explicit Traffic(Endpoint& endpoint) : bulletin(endpoint) {}
+// Belongs to the Endpoint's owner, but for the times when it is lent. Communicators enter themselves when they are made
+// and leave when they end.
+class Traffic {
+ public:
+  explicit Traffic(Endpoint& endpoint) : bulletin(endpoint), endpoint_(endpoint) {}
 
   void enter(CommunicatorState* state) { communicators.push_back(state); }
   void leave(CommunicatorState* state) { std::erase(communicators, state); }
 
-  // Before anything is done with the Endpoint or its Communicators: takes them back from a Mover. own() throws what
-  // went wrong there.
-  void take_back() noexcept;
-  void own();
+  // See Communicator::lend. Before anything is done with the Endpoint or its Communicators they are taken back; own()
+  // also throws what went wrong meanwhile.
+  void lend();
+  bool lent() const { return mover_ != nullptr && mover_->lent(); }
+  void take_back() noexcept {
+    if (mover_ != nullptr) mover_->recall();
+  }
+  void own() {
+    if (mover_ != nullptr) own_from_mover();
+  }
 
   Bulletin bulletin;
   std::vector<CommunicatorState*> communicators;
   std::map<std::int64_t, std::uint64_t> besides;  // how many of a name there have been, see Communicator::beside
-  Mover* lent_to = nullptr;
-  std::exception_ptr failure;  // of a Mover
+
+ private:
+  void own_from_mover();
+
+  Endpoint& endpoint_;
+  std::unique_ptr<Mover> mover_;
 };
 
 // The Communicators on an Endpoint share it; the first one makes it, the last one takes it along.

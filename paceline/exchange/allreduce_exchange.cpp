@@ -2,19 +2,10 @@
 
 namespace paceline {
 
-AllreduceExchange::AllreduceExchange(Communicator& communicator, Algorithm algorithm, Trace* trace)
-    : Exchange(communicator, trace), algorithm_(algorithm) {
-  if (communicator.spans_hosts() && Mover::possible(communicator)) mover_ = std::make_unique<Mover>(communicator);
-}
-
 bool AllreduceExchange::lend() {
-  if (mover_ == nullptr || mover_->lent() || in_flight_.empty()) return false;
-  mover_->lend();
+  if (!lends_ || communicator_.lent() || in_flight_.empty()) return false;
+  communicator_.lend();
   return true;
-}
-
-void AllreduceExchange::recall() {
-  if (mover_ != nullptr) mover_->recall();
 }
 
 void AllreduceExchange::submit(const Bucket& bucket, std::int64_t step) {
@@ -31,7 +22,7 @@ void AllreduceExchange::submit(const Bucket& bucket, std::int64_t step) {
 }
 
 void AllreduceExchange::progress() {
-  if (in_flight_.empty() || (mover_ != nullptr && mover_->lent())) return;
+  if (in_flight_.empty() || communicator_.lent()) return;
   const TimePoint start = now();
   communicator_.progress();
   communicated_ += now() - start;

@@ -1,21 +1,21 @@
 // AllreduceExchange: each bucket is one allreduce, by any algorithm. Every rank ends up with all of every bucket.
 #pragma once
 
-#include <memory>
-
-#include "paceline/collective/mover.hpp"
 #include "paceline/exchange/exchange.hpp"
 
 namespace paceline {
 
 class AllreduceExchange final : public Exchange {
  public:
-  AllreduceExchange(Communicator& communicator, Algorithm algorithm, Trace* trace);
+  AllreduceExchange(Communicator& communicator, Algorithm algorithm, Trace* trace)
+      : Exchange(communicator, trace),
+        algorithm_(algorithm),
+        lends_(communicator.spans_hosts() && communicator.can_lend()) {}
 
   void submit(const Bucket& bucket, std::int64_t step) override;
   void progress() override;
   bool lend() override;
-  void recall() override;
+  void recall() override { communicator_.recall(); }
   void settle() override { finish(); }
   void finish() override;
   Slice slice_of(const Bucket& bucket, int /*rank*/) const override { return {0, bucket.gradient.bytes()}; }
@@ -28,8 +28,8 @@ class AllreduceExchange final : public Exchange {
   void retire_done();
 
   const Algorithm algorithm_;
-  // Between hosts. A peer needs this rank's part to go on, and on one host its cores are busy computing anyway.
-  std::unique_ptr<Mover> mover_;
+  // Between hosts, where a peer that computes keeps the others waiting. On one host the cores are busy anyway.
+  const bool lends_;
 };
 
 }  // namespace paceline

@@ -7,7 +7,7 @@
 //
 // One thread owns an Endpoint, its Pending handles and its Arenas. Nothing runs behind the owner's back: messages move
 // while the owner is inside a call of this class (wait, test, progress, send, receive). An owner may lend it to another
-// thread and take it back; collective's Mover does.
+// thread and take it back (Mover).
 #pragma once
 
 #include <cstddef>

@@ -51,16 +51,16 @@ bool ClientSession::read_hello(std::string_view& input) {
 
 bool ClientSession::read_verdict(std::string_view& input) {
   Reader reader(input);
-  const auto verdict = static_cast<Verdict>(reader.number<std::uint8_t>());
+  const auto verdict = static_cast<ProofVerdict>(reader.number<std::uint8_t>());
   const std::string_view proof = reader.bytes(kDigestBytes);
   if (!reader.good()) return false;
-  if (verdict == Verdict::refused) {
+  if (verdict == ProofVerdict::refused) {
     throw Error(Code::refused,
                 fmt::format("the store at {} does not accept this worker's secret: set PACELINE_SECRET to "
                             "the same value for all workers of the job",
                             peer_));
   }
-  if (verdict != Verdict::accepted || !same_digest(proof, proofs_.server)) {
+  if (verdict != ProofVerdict::accepted || !same_digest(proof, proofs_.server)) {
     throw Error(Code::refused, fmt::format("the store at {} could not prove that it knows the job's secret", peer_));
   }
   incoming_ = Seal(proofs_.frames, Direction::to_client);
@@ -80,7 +80,7 @@ bool ClientSession::read_frame(std::string_view& input) {
   return true;
 }
 
-void ClientSession::request(const Request& request) {
+void ClientSession::request(const StoreRequest& request) {
   CHECK(state_ == State::open, "requests follow the handshake");
   output_ += outgoing_.close(encode(request));
 }

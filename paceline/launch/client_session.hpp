@@ -21,7 +21,7 @@ class ClientSession {
   void receive(std::string_view bytes);
   std::vector<Reply> take_replies() { return std::exchange(replies_, {}); }
   // Only when open.
-  void request(const Request& request);
+  void request(const StoreRequest& request);
 
   bool open() const { return state_ == State::open; }
   // To be sent; whoever sends it removes it.

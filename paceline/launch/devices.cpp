@@ -25,9 +25,9 @@ bool is_link_local(const sockaddr* address) {
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-std::string list(const std::vector<Device>& devices) {
+std::string list(const std::vector<NetworkDevice>& devices) {
   std::vector<std::string> names;
-  for (const Device& device : devices) names.push_back(fmt::format("{} ({})", device.name, device.address));
+  for (const NetworkDevice& device : devices) names.push_back(fmt::format("{} ({})", device.name, device.address));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -42,11 +42,11 @@ std::string key_of(const std::string& space) {
 
 }  // namespace
 
-std::vector<Device> network_devices() {
+std::vector<NetworkDevice> network_devices() {
   ifaddrs* found = nullptr;
   if (getifaddrs(&found) != 0) throw system_error("cannot list the network devices", errno);
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(found, freeifaddrs);
-  std::vector<Device> devices;
+  std::vector<NetworkDevice> devices;
   for (const ifaddrs* entry = found; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     const int family = entry->ifa_addr->sa_family;
@@ -55,13 +55,14 @@ std::vector<Device> network_devices() {
   }
   // IPv4 first: of a device with both, that is the one to listen at.
   std::stable_partition(devices.begin(), devices.end(),
-                        [](const Device& device) { return device.address.find(':') == std::string::npos; });
+                        [](const NetworkDevice& device) { return device.address.find(':') == std::string::npos; });
   return devices;
 }
 
-Device choose_device(const std::vector<Device>& devices, const std::string& asked, const std::string& towards) {
+NetworkDevice choose_device(const std::vector<NetworkDevice>& devices, const std::string& asked,
+                            const std::string& towards) {
   const std::string& wanted = asked.empty() ? towards : asked;
-  const auto named = [&](const Device& device) { return device.name == wanted || device.address == wanted; };
+  const auto named = [&](const NetworkDevice& device) { return device.name == wanted || device.address == wanted; };
   const auto found = std::find_if(devices.begin(), devices.end(), named);
   if (found != devices.end()) return *found;
   throw Error(Code::invalid, asked.empty()
@@ -73,13 +74,13 @@ Device choose_device(const std::vector<Device>& devices, const std::string& aske
                                                asked, list(devices)));
 }
 
-Device outward_device(const std::vector<Device>& devices, const std::string& asked) {
+NetworkDevice outward_device(const std::vector<NetworkDevice>& devices, const std::string& asked) {
   if (!asked.empty()) return choose_device(devices, asked, {});
   const auto address = ip_towards(resolve({"192.0.2.1", 9}));  // RFC 5737: nobody's, so somewhere out there
-  const auto leads_out = [&](const Device& device) { return device.address == address; };
+  const auto leads_out = [&](const NetworkDevice& device) { return device.address == address; };
   auto found = std::find_if(devices.begin(), devices.end(), leads_out);
   if (found == devices.end())
-    found = std::find_if(devices.begin(), devices.end(), [](const Device& device) { return !device.loopback; });
+    found = std::find_if(devices.begin(), devices.end(), [](const NetworkDevice& device) { return !device.loopback; });
   if (found == devices.end()) found = devices.begin();
   if (found == devices.end()) throw Error(Code::invalid, "this host has no network device that is up, not even lo");
   return *found;

@@ -7,22 +7,23 @@
 
 namespace paceline {
 
-struct Device {
+struct NetworkDevice {
   std::string name;     // "eth0"
   std::string address;  // "10.0.0.1"; one entry for each address
   bool loopback = false;
 };
 // Those that are up and have an address.
-std::vector<Device> network_devices();
+std::vector<NetworkDevice> network_devices();
 
 // The one that was asked for, by name or by address; if none was, the one that has `towards`, our side of the
 // connection to the rendezvous store: what leads there leads to the others. Throws Error{invalid}, listing what there
 // is.
-Device choose_device(const std::vector<Device>& devices, const std::string& asked, const std::string& towards);
+NetworkDevice choose_device(const std::vector<NetworkDevice>& devices, const std::string& asked,
+                            const std::string& towards);
 
 // The one that was asked for; if none was, the one that leads out of this host: for whoever others are to find.
 // Loopback if there is no other.
-Device outward_device(const std::vector<Device>& devices, const std::string& asked);
+NetworkDevice outward_device(const std::vector<NetworkDevice>& devices, const std::string& asked);
 
 // The RDMA device that was asked for as mlx5_0 or mlx5_0:1, with its port as UCX wants it; nullopt: none was. `known`
 // is where the kernel lists them.

@@ -9,12 +9,12 @@
 namespace paceline {
 namespace {
 
-const std::vector<Device> kSome = {
+const std::vector<NetworkDevice> kSome = {
     {"lo", "127.0.0.1", true}, {"eth0", "10.0.0.1", false}, {"ib0", "10.1.0.1", false}, {"eth0", "fd00::1", false}};
 
 TEST(Devices, ThoseOfThisHostHaveLoopbackAmongThem) {
   bool loopback = false;
-  for (const Device& device : network_devices()) {
+  for (const NetworkDevice& device : network_devices()) {
     EXPECT_FALSE(device.name.empty());
     EXPECT_FALSE(device.address.empty());
     loopback |= device.loopback && device.address == "127.0.0.1";

@@ -167,7 +167,7 @@ std::unique_ptr<Endpoint> connect_many_hosts(const MeetOptions& options, const s
   }
   const NetworkChoice& network = options.network;
   const auto rdma = rdma_device(network.device);
-  const Device device = choose_device(network_devices(), rdma ? "" : network.device, store.local_address());
+  const NetworkDevice device = choose_device(network_devices(), rdma ? "" : network.device, store.local_address());
   Doors doors{std::move(door), ControlDoor(device.address, network.ports),
               open_network({device, rdma.value_or(""), network.ports, network.transports})};
   const std::string card = Writer()

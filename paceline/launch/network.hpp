@@ -12,7 +12,7 @@
 namespace paceline {
 
 struct NetworkOptions {
-  Device device;
+  NetworkDevice device;
   std::string rdma = {};  // "mlx5_0:1": to be used in its place
   PortRange ports = {};
   std::string transports = {};  // as UCX_TLS; empty: the best there is

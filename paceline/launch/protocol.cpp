@@ -54,7 +54,7 @@ HelloStatus decode_hello(std::string_view input, Hello& hello) {
   return reader.good() ? HelloStatus::complete : HelloStatus::incomplete;
 }
 
-std::string encode(const Request& request) {
+std::string encode(const StoreRequest& request) {
   CHECK(request.key.size() <= kMaxKeyBytes && request.value.size() <= kMaxValueBytes, "a request is within its limits");
   return Writer()
       .number(static_cast<std::uint8_t>(request.ask))
@@ -68,11 +68,11 @@ std::string encode(const Reply& reply) {
   return Writer().number(static_cast<std::uint8_t>(reply.answer)).number(reply.id).bytes(reply.value).take();
 }
 
-std::optional<Request> decode_request(std::string_view body) {
+std::optional<StoreRequest> decode_request(std::string_view body) {
   Reader reader(body);
   const auto ask = reader.number<std::uint8_t>();
-  Request request{static_cast<Ask>(ask), reader.number<std::uint32_t>(), std::string(reader.text()),
-                  std::string(reader.rest())};
+  StoreRequest request{static_cast<Ask>(ask), reader.number<std::uint32_t>(), std::string(reader.text()),
+                       std::string(reader.rest())};
   const bool known = ask >= static_cast<std::uint8_t>(Ask::set) && ask <= static_cast<std::uint8_t>(Ask::get);
   const bool within =
       !request.key.empty() && request.key.size() <= kMaxKeyBytes && request.value.size() <= kMaxValueBytes;

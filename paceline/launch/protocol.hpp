@@ -40,14 +40,14 @@ enum class HelloStatus { complete, incomplete, foreign };
 std::string encode_hello(const Versions& versions, std::string_view nonce);
 HelloStatus decode_hello(std::string_view input, Hello& hello);
 
-enum class Verdict : std::uint8_t { accepted = 1, refused = 2 };
+enum class ProofVerdict : std::uint8_t { accepted = 1, refused = 2 };
 
 enum class Ask : std::uint8_t {
   set = 1,    // key becomes value, whatever it was before
   claim = 2,  // key becomes value if it has none
   get = 3,    // waits until key has a value
 };
-struct Request {
+struct StoreRequest {
   Ask ask = Ask::get;
   std::uint32_t id = 0;  // chosen by the client; the reply carries it
   std::string key;
@@ -66,10 +66,10 @@ struct Reply {
   std::string value;
 };
 
-std::string encode(const Request& request);
+std::string encode(const StoreRequest& request);
 std::string encode(const Reply& reply);
 // nullopt: not a message that this protocol knows, or one beyond its limits.
-std::optional<Request> decode_request(std::string_view body);
+std::optional<StoreRequest> decode_request(std::string_view body);
 std::optional<Reply> decode_reply(std::string_view body);
 
 }  // namespace paceline

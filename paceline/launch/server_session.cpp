@@ -46,10 +46,11 @@ bool ServerSession::read_proof(std::string_view& input) {
   const bool proved = same_digest(input.substr(0, kDigestBytes), proofs_.client);
   input.remove_prefix(kDigestBytes);
   if (!proved) {
-    output_ += Writer().number(static_cast<std::uint8_t>(Verdict::refused)).bytes(Digest(kDigestBytes, '\0')).take();
+    output_ +=
+        Writer().number(static_cast<std::uint8_t>(ProofVerdict::refused)).bytes(Digest(kDigestBytes, '\0')).take();
     return close("it does not know the job's secret");
   }
-  output_ += Writer().number(static_cast<std::uint8_t>(Verdict::accepted)).bytes(proofs_.server).take();
+  output_ += Writer().number(static_cast<std::uint8_t>(ProofVerdict::accepted)).bytes(proofs_.server).take();
   incoming_ = Seal(proofs_.frames, Direction::to_server);
   outgoing_ = Seal(proofs_.frames, Direction::to_client);
   state_ = State::open;

@@ -24,7 +24,7 @@ class ServerSession {
   ServerSession(const Terms& terms, std::string nonce) : terms_(terms), nonce_(std::move(nonce)) {}
 
   void receive(std::string_view bytes);
-  std::vector<Request> take_requests() { return std::exchange(requests_, {}); }
+  std::vector<StoreRequest> take_requests() { return std::exchange(requests_, {}); }
   void reply(const Reply& reply);
 
   State state() const { return state_; }
@@ -46,7 +46,7 @@ class ServerSession {
   State state_ = State::hello;
   std::string input_;
   std::string output_;
-  std::vector<Request> requests_;
+  std::vector<StoreRequest> requests_;
   std::string reason_;
   Proofs proofs_;
   Seal incoming_;

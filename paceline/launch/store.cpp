@@ -4,11 +4,11 @@
 
 namespace paceline {
 
-std::vector<Store::Delivery> Store::handle(SessionId from, Request request) {
+std::vector<Store::Delivery> Store::handle(SessionId from, StoreRequest request) {
   return request.ask == Ask::get ? get(from, request) : put(from, std::move(request));
 }
 
-std::vector<Store::Delivery> Store::put(SessionId from, Request request) {
+std::vector<Store::Delivery> Store::put(SessionId from, StoreRequest request) {
   const auto found = values_.find(request.key);
   if (found != values_.end() && request.ask == Ask::claim) return {{from, {Answer::taken, request.id, {}}}};
   const std::size_t before = found == values_.end() ? 0 : request.key.size() + found->second.size();
@@ -27,7 +27,7 @@ std::vector<Store::Delivery> Store::put(SessionId from, Request request) {
   return deliveries;
 }
 
-std::vector<Store::Delivery> Store::get(SessionId from, const Request& request) {
+std::vector<Store::Delivery> Store::get(SessionId from, const StoreRequest& request) {
   if (const auto found = values_.find(request.key); found != values_.end()) {
     return {{from, {Answer::value, request.id, found->second}}};
   }

@@ -27,7 +27,7 @@ class Store {
   Store() = default;
   explicit Store(const Limits& limits) : limits_(limits) {}
 
-  std::vector<Delivery> handle(SessionId from, Request request);
+  std::vector<Delivery> handle(SessionId from, StoreRequest request);
   // The session is gone: nobody waits for its answers any more.
   void forget(SessionId session);
 
@@ -39,8 +39,8 @@ class Store {
     SessionId session = 0;
     std::uint32_t id = 0;
   };
-  std::vector<Delivery> put(SessionId from, Request request);
-  std::vector<Delivery> get(SessionId from, const Request& request);
+  std::vector<Delivery> put(SessionId from, StoreRequest request);
+  std::vector<Delivery> get(SessionId from, const StoreRequest& request);
 
   Limits limits_;
   std::map<std::string, std::string> values_;

@@ -167,7 +167,7 @@ bool StoreServer::read_from(Connection& connection) {
 }
 
 void StoreServer::serve(Id id, Connection& connection) {
-  for (Request& request : connection.session.take_requests()) {
+  for (StoreRequest& request : connection.session.take_requests()) {
     for (const Store::Delivery& delivery : store_.handle(id, std::move(request))) {
       Connection* to = find(delivery.to);
       if (to == nullptr) continue;  // dropped by the delivery before this one

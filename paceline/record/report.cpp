@@ -43,7 +43,7 @@ std::string as_paragraph(std::string sentence) {
 
 std::string render_report(const ReportInput& input) {
   const std::vector<WorkerTime> workers = worker_totals(input.epochs);
-  const Verdict verdict = find_straggler(workers);
+  const StragglerVerdict verdict = find_straggler(workers);
   return filled(kReportPage, {{"style", std::string(kReportStyle)},
                               {"script", std::string(kReportScript)},
                               {"title", html_escaped(report_title(input))},

@@ -128,7 +128,7 @@ std::vector<WorkerTime> worker_totals(const std::vector<EpochMetrics>& epochs) {
   return ordered;
 }
 
-Verdict find_straggler(const std::vector<WorkerTime>& workers) {
+StragglerVerdict find_straggler(const std::vector<WorkerTime>& workers) {
   if (workers.empty()) return {.sentence = "no times of workers were recorded"};
   if (workers.size() == 1) return {.sentence = "a single worker: there is nobody to wait for"};
   const std::vector<WorkerTime> slow = slow_workers(workers);

@@ -25,7 +25,7 @@ std::vector<WorkerTime> lockstep(const std::vector<double>& compute) {
 }
 
 TEST(Straggler, IsNamedWithItsHostAndWhatItCosts) {
-  const Verdict verdict = find_straggler(lockstep({20, 36, 20, 20}));
+  const StragglerVerdict verdict = find_straggler(lockstep({20, 36, 20, 20}));
   EXPECT_EQ(verdict.straggler, 1);
   EXPECT_EQ(
       verdict.sentence,
@@ -34,7 +34,7 @@ TEST(Straggler, IsNamedWithItsHostAndWhatItCosts) {
 }
 
 TEST(Straggler, IsFoundAmongTwo) {
-  const Verdict verdict = find_straggler(lockstep({40, 20}));
+  const StragglerVerdict verdict = find_straggler(lockstep({40, 20}));
   EXPECT_EQ(verdict.straggler, 0);
   EXPECT_NE(verdict.sentence.find("2.0× as long as the other "), std::string::npos) << verdict.sentence;
   EXPECT_NE(verdict.sentence.find("the other waits for it"), std::string::npos) << verdict.sentence;
@@ -44,7 +44,7 @@ TEST(Straggler, MayLackDataInsteadOfSpeed) {
   std::vector<WorkerTime> workers = lockstep({20, 20, 20});
   workers[2].in(Activity::load) = 16;
   workers[0].in(Activity::load) = workers[1].in(Activity::load) = 0;
-  const Verdict verdict = find_straggler(workers);
+  const StragglerVerdict verdict = find_straggler(workers);
   EXPECT_EQ(verdict.straggler, 2);
   EXPECT_NE(verdict.sentence.find("rank 2 on host host2 waits for data more than 100× as long"), std::string::npos)
       << verdict.sentence;
@@ -52,13 +52,13 @@ TEST(Straggler, MayLackDataInsteadOfSpeed) {
 }
 
 TEST(Straggler, SeveralAreListed) {
-  const Verdict verdict = find_straggler(lockstep({20, 40, 20, 20, 50, 20, 20}));
+  const StragglerVerdict verdict = find_straggler(lockstep({20, 40, 20, 20, 50, 20, 20}));
   EXPECT_EQ(verdict.straggler, 4);
   EXPECT_TRUE(verdict.sentence.ends_with("Slow too: rank 1.")) << verdict.sentence;
 }
 
 TEST(Straggler, OrdinaryDifferencesAreNone) {
-  const Verdict verdict = find_straggler(lockstep({20, 21, 20.5, 19}));
+  const StragglerVerdict verdict = find_straggler(lockstep({20, 21, 20.5, 19}));
   EXPECT_EQ(verdict.straggler, kNoRank);
   EXPECT_EQ(verdict.sentence.find("no worker stands out; waiting takes "), 0u) << verdict.sentence;
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "paceline/core/finite.hpp"
 #include "paceline/torch/bucket_plan.hpp"
@@ -147,8 +148,8 @@ void DataParallel::State::on_gradient(std::size_t index) {
   const bool later = exchange_->checks_finite() || (communicator_.size() == 1 && fused_ != nullptr);
   if (!later) check_finite(arena_->gradient_view(index), arena_->name(index));
   Progress& progress = progress_[index];
-  if (!order_is_observed_ && std::find(observed_.begin(), observed_.end(), index) == observed_.end())
-    observed_.push_back(index);
+  if (observed_ && std::find(observed_->begin(), observed_->end(), index) == observed_->end())
+    observed_->push_back(index);
   progress.used = true;
   if (no_sync == 0 && !progress.complete) {
     progress.complete = true;
@@ -346,17 +347,16 @@ void DataParallel::State::begin_round() {
   next_bucket_ = 0;
   for (BucketState& bucket : buckets_) bucket.missing = bucket.members.size();
   std::fill(progress_.begin(), progress_.end(), Progress{});
-  if (!order_is_observed_) follow_observed_order();
+  if (observed_) follow_order(*std::exchange(observed_, std::nullopt));
   const bool due = options_.check_every > 0 && steps % options_.check_every == 0;
   if (due || check_now_) check_replicas();
 }
 
 // Once, after the first step: rank 0's order for all, with those that it never saw at the end.
-void DataParallel::State::follow_observed_order() {
-  order_is_observed_ = true;
-  std::vector<std::int64_t> order(observed_.begin(), observed_.end());
+void DataParallel::State::follow_order(const std::vector<std::size_t>& observed) {
+  std::vector<std::int64_t> order(observed.begin(), observed.end());
   for (const std::size_t index : reversed(dense_.size())) {
-    if (std::find(observed_.begin(), observed_.end(), index) == observed_.end())
+    if (std::find(observed.begin(), observed.end(), index) == observed.end())
       order.push_back(static_cast<std::int64_t>(index));
   }
   communicator_.broadcast(view(order), 0, {.name = "order of gradients"});

@@ -87,7 +87,7 @@ class DataParallel::State {
   void record_update(TimePoint start, Duration waited_before);
   void run_stock_optimizer();
   void begin_round();
-  void follow_observed_order();
+  void follow_order(const std::vector<std::size_t>& observed);
 
   // Constant after construction.
   Endpoint& endpoint_;
@@ -109,11 +109,11 @@ class DataParallel::State {
   std::vector<BucketState> buckets_;
   std::vector<std::size_t> bucket_of_;
   Phase phase_ = Phase::gathering;
-  std::size_t next_bucket_ = 0;        // to submit
-  std::vector<Progress> progress_;     // dense, then sparse parameters
-  std::vector<bool> used_somewhere_;   // the same, after finish()
-  std::vector<std::size_t> observed_;  // order in which hooks fired in the first step
-  bool order_is_observed_ = false;
+  std::size_t next_bucket_ = 0;       // to submit
+  std::vector<Progress> progress_;    // dense, then sparse parameters
+  std::vector<bool> used_somewhere_;  // the same, after finish()
+  // The order in which hooks fire, in the first step.
+  std::optional<std::vector<std::size_t>> observed_ = std::vector<std::size_t>();
   bool state_is_shared_ = false;  // each rank has its own part of the optimizer's state up to date
   Duration flag_time_{};
   Duration update_time_{};

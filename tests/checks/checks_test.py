@@ -7,6 +7,7 @@ from pathlib import Path
 
 import forbidden_calls
 import include_layers
+import one_definition
 
 TABLE = """
 | module | may include | time and waiting | holds |
@@ -126,6 +127,33 @@ class IncludeLayers(unittest.TestCase):
             "exchange may include codex, which has no row",
             docs__architecture_dot_md=TABLE.replace("codec, collective", "codex, collective"),
         )
+
+
+class OneDefinition(unittest.TestCase):
+    def with_types(self, first: str, second: str) -> list[str]:
+        changes = {"paceline__core__a_dot_hpp": first, "paceline__launch__b_dot_hpp": second}
+        return findings(one_definition.check, **changes)
+
+    def test_a_good_tree_passes(self):
+        self.assertEqual(findings(one_definition.check), [])
+
+    def test_a_name_with_two_types_is_found(self):
+        for kind in ("struct", "class", "enum class"):
+            code = f"namespace paceline {{\nvoid f() {{\n}}\n{kind} Request {{\n}};\n}}  // namespace paceline\n"
+            found = self.with_types(code, code)
+            self.assertEqual(len(found), 1, found)
+            self.assertIn("b.hpp:4: paceline::Request is another type already, in paceline/core/a.hpp:4", found[0])
+
+    def test_others_are_not(self):
+        outer = "namespace paceline {\nstruct Request {\n};\n}\n"
+        for other in (
+            "namespace paceline {\nstruct Request;\n}\n",
+            "namespace paceline {\nnamespace {\nstruct Request {\n};\n}\n}\n",
+            "namespace paceline::sim {\nstruct Request {\n};\n}\n",
+            "namespace paceline {\nclass Store {\n  struct Request {\n  };\n};\n}\n",
+            "namespace paceline {\nstruct Request::Part {\n};\n}\n",
+        ):
+            self.assertEqual(self.with_types(outer, other), [], other)
 
 
 class ForbiddenCalls(unittest.TestCase):

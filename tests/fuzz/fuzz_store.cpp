@@ -76,7 +76,7 @@ void fuzz_member_bodies(Pieces pieces) {
     const Store::SessionId id = turn % 2;
     Member& member = members[id];
     member.server.receive(member.seal.close(*piece));
-    for (Request& request : member.server.take_requests()) {
+    for (StoreRequest& request : member.server.take_requests()) {
       for (const auto& delivery : store.handle(id, std::move(request)))
         members[delivery.to].server.reply(delivery.reply);
     }

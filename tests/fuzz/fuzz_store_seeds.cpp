@@ -15,7 +15,7 @@ void write(const std::filesystem::path& folder, const std::string& name, FuzzMod
 }
 
 std::string request(Ask ask, std::uint32_t id, const std::string& key, const std::string& value) {
-  return fuzz_piece(encode(Request{ask, id, key, value}));
+  return fuzz_piece(encode(StoreRequest{ask, id, key, value}));
 }
 
 }  // namespace

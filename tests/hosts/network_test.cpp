@@ -86,6 +86,15 @@ TEST_F(Link, WhatIsNoneIsRefusedBeforeWorkersStart) {
   EXPECT_TRUE(contains(ended.errors, "a link cannot be 'fast'")) << ended.errors;
 }
 
+TEST_F(Link, AHostThatCannotBeSplitIsRefused) {
+  for (const char* parts : {"2", "3"}) {
+    const Ended ended = run({"-n", "2", "--link", "20ms", "--split-host", parts});
+    EXPECT_EQ(ended.exit_code, 2);
+    EXPECT_EQ(ended.output, "");
+    EXPECT_TRUE(contains(ended.errors, "splits nothing: no host has more than 2 workers")) << ended.errors;
+  }
+}
+
 TEST_F(Link, WorkersThatDisagreeAreRefused) {
   const Ended ended = run_script({"-n", "2"}, std::string("PACELINE_LINK=$((PACELINE_RANK + 1))ms exec ") +
                                                   PACELINE_HOSTS_WORKER + " link")

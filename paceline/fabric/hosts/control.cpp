@@ -114,8 +114,7 @@ class Control::Loop {
     {
       const std::lock_guard lock(mutex_);
       for (std::size_t peer = 0; peer < peers_.size(); ++peer) peers_[peer].frames_to_it = frames_sent[peer];
-      leaving_ = true;
-      leave_wanted_ = true;
+      leave_ = Leave::to_be_told;
     }
     wake();
   }
@@ -198,7 +197,8 @@ class Control::Loop {
 
   void do_what_is_wanted() {
     const std::lock_guard lock(mutex_);
-    const bool push = std::exchange(push_wanted_, false), leave = std::exchange(leave_wanted_, false);
+    const bool push = std::exchange(push_wanted_, false), leave = leave_ == Leave::to_be_told;
+    if (leave) leave_ = Leave::told;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       Peer& peer = peers_[i];
       if (!peer.socket.valid()) continue;
@@ -209,7 +209,7 @@ class Control::Loop {
       if (std::exchange(peer.ask_wanted, false)) ask(peer);
       if (leave) add(peer, {.kind = Message::Kind::leave, .number = peer.frames_to_it});
       const std::uint64_t taken = control_.frames_[i].load(std::memory_order_acquire);
-      if (peer.frames_from_it && (leaving_ || taken >= *peer.frames_from_it)) {
+      if (peer.frames_from_it && (leave_ != Leave::none || taken >= *peer.frames_from_it)) {
         peer.frames_from_it.reset();
         add(peer, {.kind = Message::Kind::farewell});
       }
@@ -350,8 +350,8 @@ class Control::Loop {
   std::vector<Peer> peers_;
   News news_;
   bool push_wanted_ = false;
-  bool leave_wanted_ = false;
-  bool leaving_ = false;
+  enum class Leave { none, to_be_told, told };
+  Leave leave_ = Leave::none;
   std::jthread thread_;  // last: it ends before what it uses
 };
 

@@ -1,9 +1,8 @@
-#include "paceline/collective/mover.hpp"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
+#include "paceline/collective/communicator.hpp"
 #include "paceline/collective/test_backends.hpp"
 #include "paceline/core/random.hpp"
 
@@ -31,11 +30,10 @@ TEST_P(Lent, ItMovesWhileTheOwnerDoesSomethingElse) {
   run(3, [](Endpoint& endpoint) {
     Communicator world(endpoint, Group::world(3), {.time_waits = true});
     std::vector<float> values(1 << 20, static_cast<float>(endpoint.rank() + 1));
-    Mover mover(world);
     Handle sum = world.start_allreduce(view(values), ReduceOp::sum, {.algorithm = Algorithm::ring});
     const TimePoint stop = endpoint.clock().after(20s);
     do {
-      mover.lend();
+      world.lend();
       std::this_thread::sleep_for(2ms);
     } while (sum.ended() == TimePoint{} && endpoint.clock().now() < stop);
     EXPECT_NE(sum.ended(), TimePoint{});
@@ -48,19 +46,18 @@ TEST_P(Lent, OperationsOfAllCommunicatorsMayBeCalled) {
   run(4, [](Endpoint& endpoint) {
     Communicator world(endpoint, Group::world(4));
     Communicator other = Communicator::beside(endpoint, Group::world(4), "other");
-    Mover mover(world);
     Random random(static_cast<std::uint64_t>(endpoint.rank()));
     for (int round = 0; round < 50; ++round) {
       std::vector<float> large(100'000, static_cast<float>(round)), small(10, 1);
       Handle sum = world.start_allreduce(view(large));
-      mover.lend();
+      world.lend();
       if (random.below(2) == 0) std::this_thread::sleep_for(std::chrono::microseconds(random.below(300)));
       other.allreduce(view(small));
-      EXPECT_FALSE(mover.lent());
-      if (random.below(2) == 0) mover.lend();
-      if (random.below(4) == 0) mover.recall();
+      EXPECT_FALSE(world.lent());
+      if (random.below(2) == 0) world.lend();
+      if (random.below(4) == 0) world.recall();
       other.barrier();
-      mover.lend();
+      world.lend();
       sum.wait();
       ASSERT_EQ(large, std::vector<float>(large.size(), static_cast<float>(4 * round)));
       ASSERT_EQ(small, std::vector<float>(10, 4));
@@ -72,14 +69,13 @@ TEST_P(Lent, AFailureReachesTheOwner) {
   run(2, [](Endpoint& endpoint) {
     Communicator world(endpoint, Group::world(2));
     std::vector<float> values(100'000);
-    Mover mover(world);
     if (endpoint.rank() == 1) {
       EXPECT_THROW(world.give_up("step 3: NaN", 1), Error);
       return;
     }
     try {
       Handle sum = world.start_allreduce(view(values));
-      mover.lend();
+      world.lend();
       std::this_thread::sleep_for(20ms);
       sum.wait();
       ADD_FAILURE() << "a sum with a rank that has given up";
@@ -93,11 +89,10 @@ TEST_P(Lent, WhatIsUnderWayCanBeDropped) {
   run(2, [](Endpoint& endpoint) {
     std::vector<float> values(100'000);
     Communicator world(endpoint, Group::world(2));
-    Mover mover(world);
     try {
       Handle sum = world.start_allreduce(view(values));
       if (endpoint.rank() == 1) std::this_thread::sleep_for(5ms);
-      mover.lend();
+      world.lend();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::cancelled) << error.what();  // the other was quicker
     }
