@@ -144,6 +144,10 @@ class OneDefinition(unittest.TestCase):
             self.assertEqual(len(found), 1, found)
             self.assertIn("b.hpp:4: paceline::Request is another type already, in paceline/core/a.hpp:4", found[0])
 
+    def test_one_line_is_enough(self):
+        code = "namespace paceline {\nenum class Verdict : int { good, bad };\n}\n"
+        self.assertEqual(len(self.with_types(code, code)), 1)
+
     def test_others_are_not(self):
         outer = "namespace paceline {\nstruct Request {\n};\n}\n"
         for other in (

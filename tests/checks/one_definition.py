@@ -15,7 +15,7 @@ from source_tree import Finding, code_lines, cpp_files, report
 
 NAMESPACE = re.compile(r"namespace(?: ([\w:]+))? \{$")
 # Neither a specialisation nor a nested type that is defined outside of its class.
-TYPE = re.compile(r"(?:class|struct|union|enum(?: class)?) (\w+)(?![\w:<])[^;()]*$")
+TYPE = re.compile(r"(?:class|struct|union|enum(?: class)?) (\w+)(?![\w:<])[^;(){]*(?:\{.*)?$")
 
 
 def types(file: Path):
