@@ -72,12 +72,12 @@ def latency_us(folder):
 
 
 CORES = queue.SimpleQueue()
-for core in os.sched_getaffinity(0):
-    CORES.put(core)
+for number in os.sched_getaffinity(0):
+    CORES.put(number)
 
 
 @contextlib.contextmanager
-def core():
+def own_core():
     """A core that nobody else has. Of the simulated ranks one runs at a time: on one core they take turns at half the price."""
     taken = CORES.get()
     try:
@@ -91,8 +91,8 @@ def simulated(folder, ranks, algorithm, size, rate, latency, operations):
     """The same question has the same answer, so it is asked once."""
     command = [f"{folder}/bench_scale", "--ranks", str(ranks), "--algorithm", algorithm, "--bytes", str(size)]
     command += ["--rate", str(rate * TCP), "--latency", str(latency), "--operations", str(operations)]
-    with core() as number:
-        return contest.run(["taskset", "--cpu-list", str(number), *command], timeout=3600)[-1]
+    with own_core() as core:
+        return contest.run(["taskset", "--cpu-list", str(core), *command], timeout=3600)[-1]
 
 
 def check_in_sim(folder, ranks, case, seconds):

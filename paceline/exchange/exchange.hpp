@@ -107,7 +107,7 @@ class Exchange {
   Duration waited_{};
 };
 
-// For `waited` to count, the Communicator must have been made with time_waits. A collective call.
+// For `waited` and the trace to tell, the Communicator must have been made with time_waits. A collective call.
 std::unique_ptr<Exchange> make_exchange(Communicator& communicator, const Plan& plan, ExchangeOptions options);
 
 // The smallest bucket whose fixed costs are lost beside its bytes: on one host by the communicator's cost model,

@@ -6,8 +6,8 @@
 // nobody else reads before the next barrier. settle() ends there. Then either finish(): a barrier, everybody copies the
 // others' slices, a barrier. Or the caller updates the parameters of its slices and publishes them into every rank's
 // parameters, and a barrier ends the step. In both cases the last barrier also says that nobody reads this rank's
-// gradient any more. Price for S bytes per rank and a plain SGD: 3.5 S of memory traffic, where an allreduce and an
-// update of everything on every rank take 5 S. (Splitting the optimizer over the ranks: ZeRO, Rajbhandari et al. 2020.)
+// gradient any more. Its price in memory traffic, beside that of an allreduce and an update of everything on every
+// rank, is in decision 7. (Splitting the optimizer over the ranks: ZeRO, Rajbhandari et al. 2020.)
 #pragma once
 
 #include <vector>

@@ -56,7 +56,7 @@ class Wire {
   virtual bool flushed() const = 0;
 
   virtual std::size_t max_payload() const = 0;
-  // For a person: "tcp over eth0".
+  // For a person: "ucx over eth0".
   virtual std::string describe() const = 0;
   // Messages that did not carry the job's token, or were no frames.
   virtual std::uint64_t strangers() const = 0;

@@ -32,9 +32,9 @@ struct WireHeader {
 };
 static_assert(sizeof(WireHeader) == kHeaderBytes);
 
-// A frame that UCX is sending. Recycled, so that the same few stay in the cache.
 class UcxWire;
 
+// A frame that UCX is sending. Recycled, so that the same few stay in the cache.
 struct Parcel {
   UcxWire* owner = nullptr;
   int to = -1;
