@@ -47,8 +47,9 @@ class Lan:
 
 
 @contextlib.contextmanager
-def hosts(count, rate=None, burst=BURST):
-    """`rate` as tc writes it, 1gbit for example; None leaves the links as quick as the machine."""
+def hosts(count, rate=None, burst=BURST, congestion_control=None):
+    """`rate` as tc writes it, 1gbit for example; None leaves the links as quick as the machine. `congestion_control` of
+    TCP; None leaves that which the machine has."""
     demand_root()
     name = f"pl{secrets.token_hex(3)}"
     switch = f"{name}-switch"
@@ -59,6 +60,8 @@ def hosts(count, rate=None, burst=BURST):
             make_switch(switch)
             for host in range(count):
                 make_host(network, host, switch)
+                if congestion_control:
+                    set_congestion_control(network, host, congestion_control)
                 if rate:
                     shape(network, host, switch, rate, burst)
             yield network
@@ -70,9 +73,9 @@ def hosts(count, rate=None, burst=BURST):
 
 
 def demand_root():
-    for program in ("ip", "tc", "unshare"):
+    for program in ("ip", "sysctl", "tc", "unshare"):
         if shutil.which(program) is None:
-            stop(f"This needs {program}, of the packages iproute2 and util-linux.")
+            stop(f"This needs {program}, of the packages iproute2, procps and util-linux.")
     if os.geteuid() != 0:
         stop("This needs root: its hosts are network namespaces.")
 
@@ -106,6 +109,10 @@ def make_host(network, host, switch):
     run("ip", "-n", name, "address", "add", f"{network.address(host)}/24", "dev", DEVICE)
     run("ip", "-n", name, "link", "set", DEVICE, "up")
     run("ip", "-n", name, "link", "set", "lo", "up")
+
+
+def set_congestion_control(network, host, name):
+    run("ip", "netns", "exec", network.namespace(host), "sysctl", "--write", f"net.ipv4.tcp_congestion_control={name}")
 
 
 def shape(network, host, switch, rate, burst):

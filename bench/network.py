@@ -28,6 +28,7 @@ class Setting:
     ranks_per_host: int
     rate: str | None
     burst: str = lan.BURST
+    congestion_control: str | None = None
 
     @property
     def ranks(self):
@@ -71,7 +72,7 @@ networks = contextlib.ExitStack()
 @functools.cache
 def network_of(setting):
     """Made when first asked for, removed by prepared()."""
-    return networks.enter_context(lan.hosts(setting.hosts, setting.rate, setting.burst))
+    return networks.enter_context(lan.hosts(setting.hosts, setting.rate, setting.burst, setting.congestion_control))
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <memory>
 
+#include "paceline/collective/catalogue.hpp"
 #include "paceline/collective/communicator.hpp"
-#include "paceline/collective/planner.hpp"
 
 namespace paceline {
 namespace {

@@ -108,18 +108,9 @@ void take_variables(const HostArguments& arguments, RunOptions& options) {
 
 // The flag, or the variable that it stands for.
 PortRange ports_of(const EnvironmentList& environment, const std::string& flag) {
-  const auto look_up = [&](const std::string& name) -> std::optional<std::string> {
-    const std::string value = name == "PACELINE_PORTS" ? variable(environment, name) : "";
-    return value.empty() ? std::nullopt : std::optional<std::string>(value);
-  };
-  try {
-    return read_common(look_up).network.ports;
-  } catch (const Error&) {
-    if (flag.empty()) throw;
-    throw Error(Code::invalid, fmt::format("--ports is '{}' but must be a range of ports between 1024 and 65535, for "
-                                           "example 7000-7100",
-                                           flag));
-  }
+  if (!flag.empty()) return parse_ports("--ports", flag);
+  const std::string value = variable(environment, "PACELINE_PORTS");
+  return value.empty() ? PortRange{} : parse_ports("PACELINE_PORTS", value);
 }
 
 void take_network(const HostArguments& arguments, RunOptions& options) {

@@ -56,14 +56,14 @@ RunOptions run_options(const TrainConfig& config) {
   if (variable(options.environment, kTunables).empty()) set_variable(options.environment, kTunables, kLargePages);
   if (config.threads > 0) options.threads = config.threads;
   options.follower_code = kFollowerExit;
-  options.told_codes = {kRefusedExit, kSignalExit + SIGINT, kSignalExit + SIGTERM, kSignalExit + SIGUSR1};
+  options.told_codes = {kRefusedExit, kTroubleExit, kSignalExit + SIGINT, kSignalExit + SIGTERM, kSignalExit + SIGUSR1};
   options.grace = std::chrono::milliseconds(1500);  // a worker that is still there then waits for nobody
   return options;
 }
 
 int run_workers(const RunOptions& options) {
   const int code = run(options);
-  return code == kFollowerExit ? 1 : code;
+  return code == kFollowerExit || code == kTroubleExit ? 1 : code;
 }
 
 int train_here(TrainArguments& a) {

@@ -13,6 +13,8 @@ inline constexpr const char* kRefused = "refused";
 inline constexpr int kFollowerExit = 69;  // EX_UNAVAILABLE of sysexits.h
 // How a worker ends that cannot do what it was asked to, having said why.
 inline constexpr int kRefusedExit = 2;
+// How all workers end after a failure that is no worker's own, such as a full disk, having said what it was.
+inline constexpr int kTroubleExit = 74;  // EX_IOERR
 // How all workers end after a signal: in good order, with this and the signal's number.
 inline constexpr int kSignalExit = 128;
 

@@ -54,14 +54,13 @@ void leave_after(paceline::Job& job, paceline::Rank speaker) {
   }
 }
 
-// What is wrong with the input, or with the disk, is so for all.
-bool is_refusal(const Error& error) { return error.code() == Code::invalid || error.code() == Code::system; }
-
 int fail(std::optional<paceline::Job>& job, const Error& error) {
   const bool own = !job || !is_about_another(*job, error);
   if (!job || speaks(*job, error)) fmt::print(stderr, "paceline: {}\n", error.what());
   if (!own) leave_after(*job, error.rank());
-  if (is_refusal(error)) return paceline::kRefusedExit;
+  // What is wrong with the input, or with the disk, is so for all.
+  if (error.code() == Code::invalid) return paceline::kRefusedExit;
+  if (error.code() == Code::system) return paceline::kTroubleExit;
   return own ? 1 : paceline::kFollowerExit;
 }
 

@@ -7,6 +7,7 @@
 
 #include "paceline/collective/bits_test_support.hpp"
 #include "paceline/collective/collective_test_support.hpp"
+#include "paceline/collective/mismatch_test_support.hpp"
 #include "paceline/fabric/sim/run_sim.hpp"
 
 namespace paceline {
@@ -210,6 +211,37 @@ INSTANTIATE_TEST_SUITE_P(SeedsFrom, Faulty, testing::Range<std::uint64_t>(1, 101
 TEST_P(Faulty, EveryRankEndsWithRightResultsOrAnError) { expect_ends(GetParam(), 20); }
 
 TEST(FaultyRuns, SlowAThousandSeedsEndWithRightResultsOrAnError) { expect_ends(1, 1000); }
+
+// Ranks on the smaller side of a cut network, or on either of two equal ones, must not go on: the others may.
+TEST(FaultyRuns, OfTwoSidesThatAreCutApartTheMajorityGoesOn) {
+  for (const auto& [n, small] : {std::pair(4, 1), std::pair(5, 2), std::pair(4, 2)}) {
+    Faults faults;
+    faults.partitions = {{.side = {0}, .at = std::chrono::microseconds(50)}};
+    if (small == 2) faults.partitions[0].side.push_back(1);
+    int went_on = 0;
+    const SimReport report = run_sim({.ranks = n, .faults = faults}, [&, n = n, small = small](Endpoint& endpoint) {
+      Communicator world(endpoint, Group::world(n), {.warn = [](const std::string&) {}});
+      std::vector<float> x(1000);
+      const auto broken = error_of([&] {
+        for (;;) world.allreduce(view(x));
+      });
+      ASSERT_EQ(broken->code(), Code::peer_lost) << broken->what();
+      const auto refused = error_of([&] {
+        Communicator next = world.recover();
+        EXPECT_EQ(next.size(), n - small);
+        next.barrier();
+        ++went_on;
+      });
+      const bool majority = endpoint.rank() >= small && 2 * small < n;
+      EXPECT_EQ(!refused, majority) << "rank " << endpoint.rank() << " of " << n;
+      if (refused) {
+        EXPECT_NE(std::string(refused->what()).find("may live"), std::string::npos) << refused->what();
+      }
+    });
+    EXPECT_EQ(report.stopped, "") << report.describe();
+    EXPECT_EQ(went_on, 2 * small < n ? n - small : 0);
+  }
+}
 
 TEST(FaultyRuns, ASeedReplaysEventByEvent) {
   for (const std::uint64_t seed : {3u, 8u, 21u})

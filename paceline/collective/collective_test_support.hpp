@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "paceline/collective/catalogue.hpp"
 #include "paceline/collective/communicator.hpp"
-#include "paceline/collective/planner.hpp"
 #include "paceline/core/random.hpp"
 
 namespace paceline::collective_test {

@@ -24,10 +24,10 @@ Enum field(std::uint64_t word, int shift, Enum last) {
 }
 
 void unpack_kinds(std::uint64_t word, OpDescriptor& d) {
-  d.op = field(word, 0, Collective::neighbour_exchange);
+  d.op = field(word, 0, kLastCollective);
   d.dtype = field(word, 8, DType::i64);
   d.reduce = field(word, 16, ReduceOp::product);
-  d.algorithm = field(word, 24, Algorithm::dissemination);
+  d.algorithm = field(word, 24, kLastAlgorithm);
   d.root = static_cast<std::int32_t>(word >> 32);
 }
 

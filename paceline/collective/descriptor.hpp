@@ -28,6 +28,7 @@ enum class Collective : std::uint8_t {
   barrier,
   neighbour_exchange,
 };
+inline constexpr Collective kLastCollective = Collective::neighbour_exchange;
 std::string_view name(Collective op);
 
 struct OpDescriptor {

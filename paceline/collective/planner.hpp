@@ -6,10 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "paceline/collective/catalogue.hpp"
 #include "paceline/collective/cost.hpp"
-#include "paceline/collective/descriptor.hpp"
-#include "paceline/collective/schedule.hpp"
-#include "paceline/collective/schedules.hpp"
 
 namespace paceline {
 
@@ -27,7 +25,7 @@ class Planner {
  public:
   explicit Planner(const PlannerFacts& facts);
 
-  bool several_hosts() const { return several_hosts_; }
+  bool several_hosts() const { return places_.several_hosts; }
   bool maps_memory() const { return facts_.mapped_memory; }
 
   // `automatic` resolved for this operation and size. Throws Error{invalid} for an algorithm that the operation does
@@ -43,22 +41,16 @@ class Planner {
 
  private:
   Algorithm cheapest(Collective op, std::size_t bytes, bool mapped);
-  bool is_candidate(Collective op, Algorithm algorithm) const;
-  std::vector<int> order_from(int root) const;
-  int position(const std::vector<int>& order, int index) const;
+  bool is_candidate(const Way& way, bool mapped) const;
 
   const PlannerFacts facts_;
-  const schedules::Teams teams_;  // the hosts, if there are several
-  const bool several_hosts_;
+  const Places places_;
   // Tables, not maps: both are looked into by every operation. `automatic` and nullptr: not made yet.
-  static constexpr std::size_t kOps = static_cast<std::size_t>(Collective::neighbour_exchange) + 1;
-  static constexpr std::size_t kAlgorithms = static_cast<std::size_t>(Algorithm::dissemination) + 1;
+  static constexpr std::size_t kOps = static_cast<std::size_t>(kLastCollective) + 1;
+  static constexpr std::size_t kAlgorithms = static_cast<std::size_t>(kLastAlgorithm) + 1;
   static constexpr std::size_t kSizeClasses = 65;  // log2 of the bytes
   Algorithm choices_[kOps][kSizeClasses][2] = {};
   std::vector<std::unique_ptr<Schedule>> schedules_[kOps][kAlgorithms];  // by root
 };
-
-// The algorithms an operation has, the automatic candidates first.
-const std::vector<Algorithm>& algorithms_of(Collective op);
 
 }  // namespace paceline

@@ -5,8 +5,11 @@
 // which is put up anew. Two ranks cannot commit different sets: whoever commits S has seen every member of S vote for
 // S; a rank that voted otherwise later believes some member dead, and before it can commit another set it must see that
 // set's votes from ranks that have already committed S, which it does not, so it follows them. The death of a committer
-// that nobody else has seen commit changes nothing that anybody could notice. This needs what the fabric gives on one
-// host: no live rank is ever taken for dead.
+// that nobody else has seen commit changes nothing that anybody could notice.
+//
+// That needs that no live rank is taken for dead. Between hosts it can be: one that does not answer may live on, with
+// others around it. So where somebody cannot be reached, only a majority of those who may live goes on: of two sides of
+// a cut network, one at most.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,6 +40,22 @@ std::optional<std::vector<bool>> decision(const Endpoint& endpoint, const Bullet
     unanimous &= vote && vote->alive == alive;
   }
   return unanimous ? std::optional(alive) : std::nullopt;
+}
+
+// See above. `left` is who would go on.
+void demand_majority(const Endpoint& endpoint, const Group& group, const std::vector<bool>& left) {
+  int may_live = 0;
+  Rank cut_off = kNoRank;
+  for (const Rank rank : group.ranks()) {
+    if (endpoint.unreachable(rank)) cut_off = rank;
+    if (!endpoint.gone(rank) || endpoint.unreachable(rank)) ++may_live;
+  }
+  const auto going_on = std::count(left.begin(), left.end(), true);
+  if (cut_off == kNoRank || 2 * going_on > may_live) return;
+  throw Error(Code::peer_lost, cut_off,
+              fmt::format("recover() does not go on with {} of {} members: {} cannot be reached but may live, and the "
+                          "others may be going on without this side",
+                          going_on, may_live, endpoint.describe(cut_off)));
 }
 
 }  // namespace
@@ -74,6 +93,7 @@ Group CommunicatorState::agree_on_survivors(TimePoint deadline) {
     if (alive != voted) bulletin.vote({.context = group.context(), .committed = false, .alive = alive});
     voted = alive;
     if (const auto agreed = decision(endpoint, bulletin, group, alive)) {
+      demand_majority(endpoint, group, *agreed);
       bulletin.vote({.context = group.context(), .committed = true, .alive = *agreed});
       endpoint.retire(group.context());
       return group.next_epoch(members_of(group, *agreed));

@@ -29,6 +29,7 @@ enum class Algorithm : std::uint8_t {
   chain,
   dissemination,
 };
+inline constexpr Algorithm kLastAlgorithm = Algorithm::dissemination;
 std::string_view name(Algorithm algorithm);
 
 enum class Buffer : std::uint8_t { input, output, scratch };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "paceline/core/error.hpp"
 #include "paceline/data/digits.hpp"
@@ -15,42 +17,64 @@ namespace {
 constexpr int kMnistClasses = 10;  // of MNIST and of Fashion-MNIST
 constexpr const char* kInstalledFashion = "/usr/share/datasets/fashion-mnist";
 
-DataSplit open_installed_fashion() {
+// What follows the name and a colon; nothing where there is no colon.
+using Rest = std::optional<std::string>;
+
+DataSplit open_idx(const std::string& name, const Rest& folder) {
+  if (!folder || folder->empty())
+    throw Error(Code::invalid, fmt::format("{} needs the folder of its files: {}:DIR", name, name));
+  return read_idx_folder(*folder, name, kMnistClasses);
+}
+
+DataSplit open_fashion(const std::string& name, const Rest& folder) {
+  if (folder) return open_idx(name, folder);
   std::error_code ignored;
   if (!std::filesystem::is_directory(kInstalledFashion, ignored)) {
     throw Error(Code::invalid, fmt::format("Fashion-MNIST is not in {}: install the Debian package "
                                            "dataset-fashion-mnist, or name another folder with fashion:DIR",
                                            kInstalledFashion));
   }
-  return read_idx_folder(kInstalledFashion, "fashion", kMnistClasses);
+  return read_idx_folder(kInstalledFashion, name, kMnistClasses);
 }
 
-DataSplit open_folder(const std::string& name, const std::string& folder) {
-  if (folder.empty()) throw Error(Code::invalid, fmt::format("{} needs the folder of its files: {}:DIR", name, name));
-  return read_idx_folder(folder, name, kMnistClasses);
-}
-
-DataSplit open_digits(bool alone) {
-  if (!alone) throw Error(Code::invalid, "digits are built in: nothing may follow the name");
+DataSplit open_digits(const std::string&, const Rest& rest) {
+  if (rest) throw Error(Code::invalid, "digits are built in: nothing may follow the name");
   return read_digits();
 }
+
+DataSplit open_synthetic(const std::string&, const Rest& rest) {
+  return make_synthetic(parse_synthetic(rest.value_or("")));
+}
+
+// One row for each kind of data: a new reader is a new row.
+struct Source {
+  std::string_view name;
+  std::string_view form;  // as help shows it
+  DataSplit (*open)(const std::string& name, const Rest& rest);
+};
+constexpr Source kSources[] = {
+    {"fashion", "fashion[:DIR]", open_fashion},
+    {"mnist", "mnist:DIR", open_idx},
+    {"digits", "digits", open_digits},
+    {"synthetic", "synthetic[:CxHxW,classes=N,train=N,test=N,seed=N]", open_synthetic},
+};
 
 }  // namespace
 
 DataSplit open_data(const std::string& spec) {
   const std::size_t colon = spec.find(':');
-  const bool alone = colon == std::string::npos;
   const std::string name = spec.substr(0, colon);
-  const std::string rest = alone ? "" : spec.substr(colon + 1);
-  if (name == "fashion" && alone) return open_installed_fashion();
-  if (name == "fashion" || name == "mnist") return open_folder(name, rest);
-  if (name == "digits") return open_digits(alone);
-  if (name == "synthetic") return make_synthetic(parse_synthetic(rest));
+  for (const Source& source : kSources) {
+    if (source.name != name) continue;
+    return source.open(name, colon == std::string::npos ? Rest{} : spec.substr(colon + 1));
+  }
   throw Error(Code::invalid, fmt::format("no data are called '{}': there are {}", name, data_help()));
 }
 
 std::string data_help() {
-  return "fashion[:DIR], mnist:DIR, digits, synthetic[:CxHxW,classes=N,train=N,test=N,seed=N]";
+  std::string forms;
+  for (const Source& source : kSources) forms += fmt::format("{}{}", forms.empty() ? "" : ", ", source.form);
+  return forms;
 }
 
 }  // namespace paceline

@@ -4,9 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 
-#include "paceline/collective/planner.hpp"
+#include "paceline/collective/catalogue.hpp"
 #include "paceline/core/error.hpp"
 
 namespace paceline {
@@ -14,49 +13,49 @@ namespace {
 
 constexpr std::string_view kSeparators = " ,\t\n";
 
-std::string_view without_alias(std::string_view key) {
-  static const std::map<std::string_view, std::string_view> aliases = {
-      {"sync", "when"}, {"comm", "where"}, {"compress", "what"}};
-  const auto found = aliases.find(key);
-  return found == aliases.end() ? key : found->second;
-}
-
-std::string* answer_to(Plan& plan, std::string_view key) {
-  if (key == "split") return &plan.split;
-  if (key == "when") return &plan.when;
-  if (key == "where") return &plan.where;
-  if (key == "what") return &plan.what;
-  return nullptr;
-}
-
 std::vector<std::string> routes() {
   std::vector<std::string> words = {"allreduce"};
   for (const Algorithm algorithm : algorithms_of(Collective::allreduce)) words.emplace_back(name(algorithm));
   return words;
 }
 
-}  // namespace
+// One row for each question that a plan answers: a new word goes into its row.
+struct Question {
+  std::string_view key;
+  std::string_view alias;
+  std::string Plan::*answer;
+  std::vector<std::string> words;
+};
 
-std::vector<std::string> plan_words(std::string_view key) {
-  key = without_alias(key);
-  if (key == "split") return {"data"};
-  if (key == "when") return {"bsp"};
-  if (key == "where") return routes();
-  if (key == "what") return {"dense"};
-  return {};
+const std::vector<Question>& questions() {
+  static const std::vector<Question> all = {
+      {"split", "split", &Plan::split, {"data"}},
+      {"when", "sync", &Plan::when, {"bsp"}},
+      {"where", "comm", &Plan::where, routes()},
+      {"what", "compress", &Plan::what, {"dense"}},
+  };
+  return all;
 }
 
-void Plan::set(std::string_view key, std::string_view word) {
-  std::string* answer = answer_to(*this, without_alias(key));
-  if (answer == nullptr) {
-    throw Error(Code::invalid, fmt::format("a plan has no key '{}'; it has split, when, where and what", key));
+const Question& question(std::string_view key) {
+  for (const Question& known : questions()) {
+    if (key == known.key || key == known.alias) return known;
   }
-  const std::vector<std::string> words = plan_words(key);
+  throw Error(Code::invalid, fmt::format("a plan has no key '{}'; it has split, when, where and what", key));
+}
+
+}  // namespace
+
+const std::vector<std::string>& plan_words(std::string_view key) { return question(key).words; }
+
+void Plan::set(std::string_view key, std::string_view word) {
+  const Question& asked = question(key);
+  const std::vector<std::string>& words = asked.words;
   if (std::find(words.begin(), words.end(), word) == words.end()) {
     throw Error(Code::invalid, fmt::format("'{}' is not known as an answer to {}; there {}: {}", word, key,
                                            words.size() == 1 ? "is" : "are", fmt::join(words, ", ")));
   }
-  *answer = word;
+  this->*asked.answer = word;
 }
 
 Algorithm Plan::algorithm() const {

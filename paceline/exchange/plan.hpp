@@ -33,6 +33,6 @@ struct Plan {
 Plan parse_plan(std::string_view text);
 
 // The words that a key may have, for help and errors.
-std::vector<std::string> plan_words(std::string_view key);
+const std::vector<std::string>& plan_words(std::string_view key);
 
 }  // namespace paceline

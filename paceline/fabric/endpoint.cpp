@@ -85,6 +85,7 @@ std::uint64_t Endpoint::alerts() const { return state_->alerts; }
 
 bool Endpoint::gone(Rank peer) const { return state_->gone(peer); }
 bool Endpoint::lost(Rank peer) const { return state_->lost(peer); }
+bool Endpoint::unreachable(Rank peer) const { return state_->unreachable(peer); }
 Error Endpoint::departure(Rank peer) const { return state_->departure(peer); }
 std::uint64_t Endpoint::departures() const { return state_->departures; }
 

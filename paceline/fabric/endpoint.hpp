@@ -153,6 +153,8 @@ class Endpoint {
   bool gone(Rank peer) const;
   // Gone without having closed its endpoint.
   bool lost(Rank peer) const;
+  // Lost because its host does not answer: it may live on.
+  bool unreachable(Rank peer) const;
   // The Error that says how a peer that is gone went.
   Error departure(Rank peer) const;
   // Grows by one with each peer that leaves or dies.

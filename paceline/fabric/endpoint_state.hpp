@@ -60,6 +60,9 @@ class Endpoint::State final : public TransportSink {
   bool lost(Rank peer) const {
     return peers_[static_cast<std::size_t>(peer)].departed.value_or(Departure::closed) != Departure::closed;
   }
+  bool unreachable(Rank peer) const {
+    return peers_[static_cast<std::size_t>(peer)].departed == Departure::unreachable;
+  }
 
  private:
   struct Peer {

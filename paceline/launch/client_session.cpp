@@ -4,7 +4,7 @@
 
 #include "paceline/core/check.hpp"
 #include "paceline/core/error.hpp"
-#include "paceline/launch/wire.hpp"
+#include "paceline/launch/packing.hpp"
 
 namespace paceline {
 
@@ -50,7 +50,7 @@ bool ClientSession::read_hello(std::string_view& input) {
 }
 
 bool ClientSession::read_verdict(std::string_view& input) {
-  Reader reader(input);
+  Unpacker reader(input);
   const auto verdict = static_cast<ProofVerdict>(reader.number<std::uint8_t>());
   const std::string_view proof = reader.bytes(kDigestBytes);
   if (!reader.good()) return false;

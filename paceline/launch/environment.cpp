@@ -57,16 +57,17 @@ void demand_all(const std::vector<std::string>& names, const Lookup& lookup) {
                                          fmt::join(set, " and "), fmt::join(missing, " and ")));
 }
 
-PortRange port_range(const std::string& name, const std::string& text) {
+}  // namespace
+
+PortRange parse_ports(const std::string& name, const std::string& text) {
   const std::size_t dash = text.find('-');
   const auto first = parse<std::uint16_t>(text.substr(0, dash));
   const auto last = dash == std::string::npos ? first : parse<std::uint16_t>(text.substr(dash + 1));
   if (first && last && *first >= 1024 && *first <= *last) return {*first, *last};
-  throw Error(Code::invalid,
-              fmt::format("{} is '{}' but must be a range of ports from 1024 up, for example 7000-7100", name, text));
+  throw Error(
+      Code::invalid,
+      fmt::format("{} is '{}' but must be a range of ports from 1024 to 65535, for example 7000-7100", name, text));
 }
-
-}  // namespace
 
 Environment read_common(const Lookup& lookup) {
   Environment environment;
@@ -76,7 +77,7 @@ Environment read_common(const Lookup& lookup) {
   NetworkChoice& network = environment.network;
   network.device = lookup("PACELINE_DEVICE").value_or("");
   network.transports = lookup("UCX_TLS").value_or("");
-  if (const auto text = lookup("PACELINE_PORTS")) network.ports = port_range("PACELINE_PORTS", *text);
+  if (const auto text = lookup("PACELINE_PORTS")) network.ports = parse_ports("PACELINE_PORTS", *text);
   if (const auto text = lookup("PACELINE_SILENCE")) network.silence = positive_seconds("PACELINE_SILENCE", *text);
   if (const auto text = lookup("PACELINE_LINK")) network.link = parse_link(*text);
   if (const auto text = lookup("PACELINE_SPLIT_HOST"))

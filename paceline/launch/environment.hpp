@@ -36,6 +36,9 @@ struct Environment {
   NetworkChoice network;
 };
 
+// "7000-7100" or "7000". Error{invalid} that begins with `name`: the flag or variable that holds it.
+PortRange parse_ports(const std::string& name, const std::string& text);
+
 // What holds however this process was started: timeouts, network. The rest as in a job of one.
 Environment read_common(const Lookup& lookup);
 

@@ -14,9 +14,9 @@
 #include "paceline/fabric/shm/shm.hpp"
 #include "paceline/launch/devices.hpp"
 #include "paceline/launch/network.hpp"
+#include "paceline/launch/packing.hpp"
 #include "paceline/launch/proof.hpp"
 #include "paceline/launch/rank_list.hpp"
-#include "paceline/launch/wire.hpp"
 
 namespace paceline {
 namespace {
@@ -142,7 +142,7 @@ struct NetworkCard {
 };
 
 NetworkCard decode_network_card(Rank rank, std::string_view bytes) {
-  Reader reader(bytes);
+  Unpacker reader(bytes);
   NetworkCard card;
   card.control = reader.text();
   card.wire = reader.text();
@@ -170,7 +170,7 @@ std::unique_ptr<Endpoint> connect_many_hosts(const MeetOptions& options, const s
   const NetworkDevice device = choose_device(network_devices(), rdma ? "" : network.device, store.local_address());
   Doors doors{std::move(door), ControlDoor(device.address, network.ports),
               open_network({device, rdma.value_or(""), network.ports, network.transports})};
-  const std::string card = Writer()
+  const std::string card = Packer()
                                .text(doors.control.address())
                                .text(doors.wire->address())
                                .number(static_cast<std::uint32_t>(available_cores().count()))
@@ -197,7 +197,7 @@ std::unique_ptr<Endpoint> connect_many_hosts(const MeetOptions& options, const s
 }  // namespace
 
 std::string encode(const Card& card) {
-  return Writer()
+  return Packer()
       .text(card.host_key)
       .text(card.door)
       .text(card.identity.host)
@@ -210,7 +210,7 @@ std::string encode(const Card& card) {
 }
 
 Card decode_card(Rank rank, std::string_view bytes) {
-  Reader reader(bytes);
+  Unpacker reader(bytes);
   Card card;
   card.host_key = reader.text();
   card.door = reader.text();

@@ -9,7 +9,7 @@
 
 #include "paceline/core/check.hpp"
 #include "paceline/core/error.hpp"
-#include "paceline/launch/wire.hpp"
+#include "paceline/launch/packing.hpp"
 
 namespace paceline {
 namespace {
@@ -62,25 +62,25 @@ Proofs derive_proofs(std::string_view secret, std::string_view client_hello, std
   // The two hellos delimit themselves, so joining them is unambiguous; the labels differ and none is a prefix of
   // another.
   const auto derive = [&](std::string_view label) {
-    return hmac_sha256(secret, Writer().text(label).bytes(client_hello).bytes(server_hello).take());
+    return hmac_sha256(secret, Packer().text(label).bytes(client_hello).bytes(server_hello).take());
   };
   return {derive("paceline store client proof"), derive("paceline store server proof"),
           derive("paceline store frames")};
 }
 
 Digest Seal::tag(std::string_view body) const {
-  return hmac_sha256(key_, Writer().number(static_cast<std::uint8_t>(direction_)).number(sequence_).bytes(body).take());
+  return hmac_sha256(key_, Packer().number(static_cast<std::uint8_t>(direction_)).number(sequence_).bytes(body).take());
 }
 
 std::string Seal::close(std::string_view body) {
   CHECK(body.size() <= kMaxFrameBody, "a frame's body is within its limit");
-  std::string frame = Writer().number(static_cast<std::uint32_t>(body.size())).bytes(body).bytes(tag(body)).take();
+  std::string frame = Packer().number(static_cast<std::uint32_t>(body.size())).bytes(body).bytes(tag(body)).take();
   ++sequence_;
   return frame;
 }
 
 Seal::Opened Seal::open(std::string_view input) {
-  Reader reader(input);
+  Unpacker reader(input);
   const auto length = reader.number<std::uint32_t>();
   if (!reader.good()) return {};
   // Before the rest has come: a length beyond the limit must not make us wait for, or store, that much.

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "paceline/core/check.hpp"
+#include "paceline/launch/packing.hpp"
 #include "paceline/launch/proof.hpp"
-#include "paceline/launch/wire.hpp"
 
 namespace paceline {
 namespace {
@@ -30,7 +30,7 @@ std::string describe(const Versions& versions) {
 std::string encode_hello(const Versions& versions, std::string_view nonce) {
   CHECK(!versions.build.empty() && versions.build.size() <= kMaxBuildBytes, "a build version has 1 to 64 bytes");
   CHECK(nonce.size() == kNonceBytes, "a nonce has 32 bytes");
-  return Writer()
+  return Packer()
       .bytes(kMagic)
       .number(versions.protocol)
       .number(static_cast<std::uint8_t>(versions.build.size()))
@@ -43,7 +43,7 @@ HelloStatus decode_hello(std::string_view input, Hello& hello) {
   // A stranger who speaks something else is known by the first byte and need not be waited for.
   const std::string_view begin = input.substr(0, kMagic.size());
   if (begin != kMagic.substr(0, begin.size())) return HelloStatus::foreign;
-  Reader reader(input);
+  Unpacker reader(input);
   reader.bytes(kMagic.size());
   hello.versions.protocol = reader.number<std::uint16_t>();
   const auto build_bytes = reader.number<std::uint8_t>();
@@ -56,7 +56,7 @@ HelloStatus decode_hello(std::string_view input, Hello& hello) {
 
 std::string encode(const StoreRequest& request) {
   CHECK(request.key.size() <= kMaxKeyBytes && request.value.size() <= kMaxValueBytes, "a request is within its limits");
-  return Writer()
+  return Packer()
       .number(static_cast<std::uint8_t>(request.ask))
       .number(request.id)
       .text(request.key)
@@ -65,11 +65,11 @@ std::string encode(const StoreRequest& request) {
 }
 
 std::string encode(const Reply& reply) {
-  return Writer().number(static_cast<std::uint8_t>(reply.answer)).number(reply.id).bytes(reply.value).take();
+  return Packer().number(static_cast<std::uint8_t>(reply.answer)).number(reply.id).bytes(reply.value).take();
 }
 
 std::optional<StoreRequest> decode_request(std::string_view body) {
-  Reader reader(body);
+  Unpacker reader(body);
   const auto ask = reader.number<std::uint8_t>();
   StoreRequest request{static_cast<Ask>(ask), reader.number<std::uint32_t>(), std::string(reader.text()),
                        std::string(reader.rest())};
@@ -82,7 +82,7 @@ std::optional<StoreRequest> decode_request(std::string_view body) {
 }
 
 std::optional<Reply> decode_reply(std::string_view body) {
-  Reader reader(body);
+  Unpacker reader(body);
   const auto answer = reader.number<std::uint8_t>();
   Reply reply{static_cast<Answer>(answer), reader.number<std::uint32_t>(), std::string(reader.rest())};
   const bool known =

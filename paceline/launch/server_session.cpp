@@ -1,7 +1,7 @@
 #include "paceline/launch/server_session.hpp"
 
 #include "paceline/core/check.hpp"
-#include "paceline/launch/wire.hpp"
+#include "paceline/launch/packing.hpp"
 
 namespace paceline {
 
@@ -47,10 +47,10 @@ bool ServerSession::read_proof(std::string_view& input) {
   input.remove_prefix(kDigestBytes);
   if (!proved) {
     output_ +=
-        Writer().number(static_cast<std::uint8_t>(ProofVerdict::refused)).bytes(Digest(kDigestBytes, '\0')).take();
+        Packer().number(static_cast<std::uint8_t>(ProofVerdict::refused)).bytes(Digest(kDigestBytes, '\0')).take();
     return close("it does not know the job's secret");
   }
-  output_ += Writer().number(static_cast<std::uint8_t>(ProofVerdict::accepted)).bytes(proofs_.server).take();
+  output_ += Packer().number(static_cast<std::uint8_t>(ProofVerdict::accepted)).bytes(proofs_.server).take();
   incoming_ = Seal(proofs_.frames, Direction::to_server);
   outgoing_ = Seal(proofs_.frames, Direction::to_client);
   state_ = State::open;

@@ -250,7 +250,7 @@ void DataParallel::State::settle_unused() {
 void DataParallel::State::agree_on_use() {
   const auto flags = flags_.as<float>();
   for (std::size_t i = 0; i < progress_.size(); ++i) flags[i] = progress_[i].used ? 1 : 0;
-  flags[progress_.size()] = check_soon_ ? 1 : 0;
+  flags[progress_.size()] = doubt_ == Doubt::here ? 1 : 0;
   if (communicator_.size() > 1) {
     const TimePoint start = endpoint_.clock().now();
     const Duration waited = communicator_.waited();
@@ -262,8 +262,7 @@ void DataParallel::State::agree_on_use() {
       options_.trace->add({.start = start, .length = idle, .step = steps, .activity = Activity::wait});
   }
   for (std::size_t i = 0; i < progress_.size(); ++i) used_somewhere_[i] = flags[i] > 0;
-  check_now_ = flags[progress_.size()] > 0;
-  check_soon_ = false;
+  doubt_ = flags[progress_.size()] > 0 ? Doubt::agreed : Doubt::none;
 }
 
 double DataParallel::State::clip_grad_norm(double max_norm) {
@@ -331,7 +330,9 @@ torch::Tensor DataParallel::State::step(const std::function<torch::Tensor()>& cl
 }
 
 void DataParallel::State::adopt_parameters() {
-  for (std::size_t i = 0; i < arena_->size(); ++i) check_soon_ |= arena_->adopt_parameter(i);
+  for (std::size_t i = 0; i < arena_->size(); ++i) {
+    if (arena_->adopt_parameter(i) && doubt_ == Doubt::none) doubt_ = Doubt::here;
+  }
   for (const NamedTensor& item : frozen_) {
     if (!item.tensor.requires_grad()) continue;
     throw Error(Code::invalid,
@@ -349,7 +350,7 @@ void DataParallel::State::begin_round() {
   std::fill(progress_.begin(), progress_.end(), Progress{});
   if (observed_) follow_order(*std::exchange(observed_, std::nullopt));
   const bool due = options_.check_every > 0 && steps % options_.check_every == 0;
-  if (due || check_now_) check_replicas();
+  if (due || doubt_ == Doubt::agreed) check_replicas();
 }
 
 // Once, after the first step: rank 0's order for all, with those that it never saw at the end.
@@ -369,7 +370,7 @@ void DataParallel::State::follow_order(const std::vector<std::size_t>& observed)
 }
 
 void DataParallel::State::check_replicas() {
-  check_now_ = false;
+  doubt_ = Doubt::none;
   std::vector<NamedTensor> all = dense_;
   all.insert(all.end(), sparse_.begin(), sparse_.end());
   all.insert(all.end(), frozen_.begin(), frozen_.end());

@@ -55,6 +55,12 @@ class DataParallel::State {
     gathering,  // backward may run
     finished,   // gradients are averages
   };
+  // Whether the replicas are alike.
+  enum class Doubt {
+    none,
+    here,    // a parameter had left the arena: who knows whether on all ranks alike
+    agreed,  // all know that some rank had a doubt, and compare
+  };
 
   void collect_parameters();
   void check_optimizer() const;
@@ -118,8 +124,7 @@ class DataParallel::State {
   Duration flag_time_{};
   Duration update_time_{};
   Duration waited_at_start_{};
-  bool check_soon_ = false;  // a parameter had left the arena: who knows whether on all ranks alike
-  bool check_now_ = false;   // some rank's check_soon_, agreed upon
+  Doubt doubt_ = Doubt::none;
 };
 
 }  // namespace paceline

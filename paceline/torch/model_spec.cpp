@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -41,34 +42,61 @@ std::vector<int> parse_widths(const std::string& text, std::string_view list) {
   }
 }
 
+// One row for each family: its form for help, and what it asks of its words and of the images.
+struct Family {
+  std::string_view name;
+  std::string_view form;
+  std::vector<int> (*parse)(const std::string& text, std::string_view rest);  // nullptr: nothing may follow the name
+  std::string_view usual;                                                     // what follows a name that stands alone
+  int least_side;
+};
+
+// Two poolings halve a side each, and lenet's second convolution takes four pixels in between.
+constexpr Family kFamilies[] = {
+    {"softmax", "softmax", nullptr, "", 1},
+    {"mlp", "mlp, mlp:WIDTHS (mlp:256,128 or mlp:2048x3)", parse_widths, "256,128", 1},
+    {"lenet", "lenet", nullptr, "", 12},
+    {"cnn", "cnn", nullptr, "", 4},
+};
+
+const Family* find_family(std::string_view name) {
+  const auto found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                  [&](const Family& family) { return family.name == name; });
+  return found == std::end(kFamilies) ? nullptr : found;
+}
+
 }  // namespace
 
-std::string model_help() { return "softmax, mlp, mlp:WIDTHS (mlp:256,128 or mlp:2048x3), lenet, cnn"; }
+std::vector<std::string> model_families() {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) names.emplace_back(family.name);
+  return names;
+}
+
+std::string model_help() {
+  std::string forms;
+  for (const Family& family : kFamilies) forms += fmt::format("{}{}", forms.empty() ? "" : ", ", family.form);
+  return forms;
+}
 
 std::string ModelSpec::text() const {
-  switch (kind) {
-    case Kind::softmax: return "softmax";
-    case Kind::mlp: return fmt::format("mlp:{}", fmt::join(widths, ","));
-    case Kind::lenet: return "lenet";
-    case Kind::cnn: return "cnn";
-  }
-  return "?";
+  return sizes.empty() ? family : fmt::format("{}:{}", family, fmt::join(sizes, ","));
 }
 
 ModelSpec parse_model(const std::string& text) {
-  if (text == "softmax") return {.kind = ModelSpec::Kind::softmax};
-  if (text == "lenet") return {.kind = ModelSpec::Kind::lenet};
-  if (text == "cnn") return {.kind = ModelSpec::Kind::cnn};
-  if (text == "mlp") return {.kind = ModelSpec::Kind::mlp, .widths = {256, 128}};
-  if (text.starts_with("mlp:")) {
-    return {.kind = ModelSpec::Kind::mlp, .widths = parse_widths(text, std::string_view(text).substr(4))};
-  }
-  refuse(text, "there is none of that name");
+  const std::size_t colon = text.find(':');
+  const Family* family = find_family(std::string_view(text).substr(0, colon));
+  if (family == nullptr) refuse(text, "there is none of that name");
+  const bool alone = colon == std::string::npos;
+  if (!alone && family->parse == nullptr) refuse(text, fmt::format("nothing may follow {}", family->name));
+  ModelSpec spec{.family = std::string(family->name)};
+  if (family->parse != nullptr)
+    spec.sizes = family->parse(text, alone ? family->usual : std::string_view(text).substr(colon + 1));
+  return spec;
 }
 
-// Two poolings halve a side each, and lenet's second convolution takes four pixels in between.
 void require_fit(const ModelSpec& spec, const Shape& images) {
-  const int least = spec.kind == ModelSpec::Kind::lenet ? 12 : spec.kind == ModelSpec::Kind::cnn ? 4 : 1;
+  const int least = find_family(spec.family)->least_side;
   if (images.height >= least && images.width >= least) return;
   throw Error(Code::invalid, fmt::format("{} needs images of at least {}x{}; these are {}x{}", spec.text(), least,
                                          least, images.height, images.width));

@@ -10,12 +10,14 @@
 namespace paceline {
 
 struct ModelSpec {
-  enum class Kind { softmax, mlp, lenet, cnn };
-  Kind kind = Kind::cnn;
-  std::vector<int> widths = {};  // of an mlp's hidden layers
+  std::string family = "cnn";
+  std::vector<int> sizes = {};  // what a family is given after its name: the widths of an mlp's hidden layers
 
   std::string text() const;  // what parse_model takes
 };
+
+// The names of what models.cpp can make.
+std::vector<std::string> model_families();
 
 // softmax, mlp, mlp:256,128 or mlp:2048x3 (three layers of 2048), lenet, cnn. Throws Error{invalid} that lists them.
 ModelSpec parse_model(const std::string& text);

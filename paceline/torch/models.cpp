@@ -5,6 +5,9 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/pooling.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace paceline {
 namespace {
 
@@ -33,7 +36,13 @@ void add_convolution(Sequential& net, int in, int out, int kernel, int padding) 
   net->push_back(MaxPool2d(2));
 }
 
-Sequential make_lenet(const Shape& shape, int classes) {
+Sequential make_linear(const ModelSpec& spec, const Shape& shape, int classes) {
+  Sequential net;
+  add_linear(net, static_cast<std::int64_t>(shape.pixels()), spec.sizes, classes);
+  return net;
+}
+
+Sequential make_lenet(const ModelSpec&, const Shape& shape, int classes) {
   Sequential net;
   add_convolution(net, shape.channels, 6, 5, 2);  // LeNet-5 took 32x32; padding gives smaller images the same border
   add_convolution(net, 6, 16, 5, 0);
@@ -42,7 +51,7 @@ Sequential make_lenet(const Shape& shape, int classes) {
   return net;
 }
 
-Sequential make_cnn(const Shape& shape, int classes) {
+Sequential make_cnn(const ModelSpec&, const Shape& shape, int classes) {
   Sequential net;
   add_convolution(net, shape.channels, 32, 3, 1);
   add_convolution(net, 32, 64, 3, 1);
@@ -50,19 +59,26 @@ Sequential make_cnn(const Shape& shape, int classes) {
   return net;
 }
 
+// Who makes the families of model_spec.cpp.
+struct Maker {
+  std::string_view family;
+  Sequential (*make)(const ModelSpec& spec, const Shape& shape, int classes);
+};
+constexpr Maker kMakers[] = {
+    {"softmax", make_linear},
+    {"mlp", make_linear},
+    {"lenet", make_lenet},
+    {"cnn", make_cnn},
+};
+
 }  // namespace
 
 Sequential make_model(const ModelSpec& spec, const Shape& shape, int classes) {
   require_fit(spec, shape);
-  switch (spec.kind) {
-    case ModelSpec::Kind::lenet: return make_lenet(shape, classes);
-    case ModelSpec::Kind::cnn: return make_cnn(shape, classes);
-    case ModelSpec::Kind::softmax:
-    case ModelSpec::Kind::mlp: break;
-  }
-  Sequential net;
-  add_linear(net, static_cast<std::int64_t>(shape.pixels()), spec.widths, classes);
-  return net;
+  const auto maker = std::find_if(std::begin(kMakers), std::end(kMakers),
+                                  [&](const Maker& known) { return known.family == spec.family; });
+  TORCH_INTERNAL_ASSERT(maker != std::end(kMakers), "a model without a maker: ", spec.family);
+  return maker->make(spec, shape, classes);
 }
 
 }  // namespace paceline

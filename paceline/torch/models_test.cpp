@@ -35,6 +35,10 @@ TEST(Models, HaveTheParametersTheyAreKnownFor) {
   EXPECT_EQ(parameters_of("softmax", {3, 8, 8}, 4), 3 * 64 * 4 + 4);
 }
 
+TEST(Models, AreThereForEveryFamily) {
+  for (const std::string& family : model_families()) EXPECT_GT(parameters_of(family), 0) << family;
+}
+
 TEST(Models, GiveOneNumberPerClass) {
   const Shape shapes[] = {
       kMnist, {.channels = 3, .height = 32, .width = 32}, {.channels = 1, .height = 12, .width = 17}};

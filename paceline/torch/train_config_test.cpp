@@ -23,11 +23,11 @@ std::string complaint(const Body& body) {
 }
 
 TEST(ModelSpec, KnowsItsForms) {
-  EXPECT_EQ(parse_model("mlp:2048x3").widths, (std::vector<int>{2048, 2048, 2048}));
-  EXPECT_EQ(parse_model("mlp:64,8x2").widths, (std::vector<int>{64, 8, 8}));
+  EXPECT_EQ(parse_model("mlp:2048x3").sizes, (std::vector<int>{2048, 2048, 2048}));
+  EXPECT_EQ(parse_model("mlp:64,8x2").sizes, (std::vector<int>{64, 8, 8}));
   EXPECT_EQ(parse_model("mlp:64,8x2").text(), "mlp:64,8,8");
   for (const std::string name : {"softmax", "lenet", "cnn"}) EXPECT_EQ(parse_model(name).text(), name);
-  EXPECT_FALSE(parse_model("mlp").widths.empty());
+  EXPECT_FALSE(parse_model("mlp").sizes.empty());
 }
 
 TEST(ModelSpec, RefusesWhatItDoesNotKnowWithAListOfWhatItDoes) {

@@ -44,7 +44,7 @@ class FullDisk : public testing::TestWithParam<int> {
 TEST_P(FullDisk, EndsARunWithASentenceThatNamesTheFile) {
   const TrainRun run;
   const Ended ended = train_on_small_disk(run, GetParam());
-  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_EQ(ended.exit_code, 1);
   run.expect_nothing_left();
   expect_one_sentence(ended.errors);
   EXPECT_TRUE(ended.errors.starts_with("paceline: cannot write ") && contains(ended.errors, run.folder() + "/") &&

@@ -25,7 +25,7 @@ constexpr int kClockProbes = 4;
 // Milliseconds between looks whether the owner has taken the last frames of a peer that has left.
 constexpr int kLook = 5;
 
-// Everything after that has this one form. Little endian, as all hosts of a job are.
+// After the hellos of control_meeting.cpp everything has this one form. Little endian, as all hosts of a job are.
 struct Message {
   enum class Kind : std::uint32_t {
     board = 1,  // slot `slot` of my board is `record`

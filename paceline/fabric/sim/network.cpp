@@ -207,7 +207,7 @@ void Network::apply(Rank rank, const Event& event) {
   switch (event.kind) {
     case EventKind::at_port: pass_port(rank, event); break;
     case EventKind::frame: receive(rank, event); break;
-    case EventKind::cut: end(rank, event.peer, Departure::lost); break;
+    case EventKind::cut: end(rank, event.peer, Departure::unreachable); break;
     case EventKind::alert: inbox(rank).alert = inbox(rank).alert || event.time <= link(event.peer, rank).cut; break;
     case EventKind::room: {
       Link& mine = link(rank, event.peer);

@@ -306,7 +306,7 @@ TEST(SimCut, BothSidesLoseEachOtherAndNobodyElse) {
       EXPECT_TRUE(node.got.departures.empty());
     } else {
       ASSERT_EQ(node.got.departures.size(), 1u);
-      EXPECT_EQ(node.got.departure_of(1 - rank), Departure::lost);
+      EXPECT_EQ(node.got.departure_of(1 - rank), Departure::unreachable);
       const std::size_t heard = node.got.tags_from(1 - rank).size();
       EXPECT_EQ(node.got.tags_from(1 - rank), first_numbers(heard));
       EXPECT_GT(heard, 3u);

@@ -84,8 +84,7 @@ class UcxWire final : public Wire {
     std::uint64_t received = 0;
     int in_flight = 0;
     bool refused = false;  // a put found no room
-    bool failed = false;
-    bool reported = false;
+    enum class Health { well, failed, reported } health = Health::well;
     UcxWire* wire = nullptr;
     Rank peer = kNoRank;
     std::map<std::uint64_t, std::vector<std::byte>> early;  // frames that overtook another, by number
@@ -237,7 +236,7 @@ Parcel* UcxWire::take_parcel() {
 bool UcxWire::put(Rank to, const FrameHeader& header, const std::byte* payload) {
   Link& link = links_[static_cast<std::size_t>(to)];
   CHECK(header.bytes <= kMaxPayload, "a frame's payload fits into a parcel");
-  if (link.failed) return true;
+  if (link.health != Link::Health::well) return true;
   if (link.in_flight >= kFramesInFlight) {
     link.refused = true;
     return false;
@@ -279,7 +278,7 @@ void UcxWire::on_sent(Parcel* parcel, ucs_status_t status) {
 
 void UcxWire::failure_callback(void* link, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {
   auto* failed = static_cast<Link*>(link);
-  failed->failed = true;
+  if (failed->health == Link::Health::well) failed->health = Link::Health::failed;
   failed->wire->failures_ = true;
 }
 
@@ -291,7 +290,8 @@ bool UcxWire::progress(WireSink& sink) {
   any |= std::exchange(room_, false);
   if (std::exchange(failures_, false)) {
     for (Link& link : links_) {
-      if (!link.failed || std::exchange(link.reported, true)) continue;
+      if (link.health != Link::Health::failed) continue;
+      link.health = Link::Health::reported;
       any = true;
       sink.on_wire_failure(link.peer);
     }

@@ -1,5 +1,5 @@
-// Writer and Reader: numbers (little endian) and byte strings on the wire. A Reader never reads past its end: it turns
-// bad instead, gives zeros and empty strings from then on, and is asked once, at the end, whether all went well.
+// Packer and Unpacker: numbers (little endian) and byte strings in a message. An Unpacker never reads past its end: it
+// turns bad instead, gives zeros and empty strings from then on, and is asked once, at the end, whether all went well.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +9,30 @@
 
 namespace paceline {
 
-class Writer {
+class Packer {
  public:
   template <class Number>
-  Writer& number(Number value) {
+  Packer& number(Number value) {
     for (std::size_t i = 0; i < sizeof value; ++i) {
       bytes_.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xff));
     }
     return *this;
   }
-  Writer& bytes(std::string_view raw) {
+  Packer& bytes(std::string_view raw) {
     bytes_.append(raw);
     return *this;
   }
   // A 16-bit length, then the bytes. The caller has checked the length.
-  Writer& text(std::string_view raw) { return number(static_cast<std::uint16_t>(raw.size())).bytes(raw); }
+  Packer& text(std::string_view raw) { return number(static_cast<std::uint16_t>(raw.size())).bytes(raw); }
   std::string take() { return std::move(bytes_); }
 
  private:
   std::string bytes_;
 };
 
-class Reader {
+class Unpacker {
  public:
-  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  explicit Unpacker(std::string_view bytes) : left_(bytes) {}
 
   template <class Number>
   Number number() {
