@@ -158,7 +158,7 @@ class Communicator {
   Communicator split(std::int64_t color, std::int64_t key);
   // A collective among the members that are left, after an Error: agrees on who they are and gives the next epoch's
   // Communicator. This one stays broken. Throws Error{timeout} if not all have called it by then, and Error{peer_lost}
-  // on those who, cut off from hosts that may live on, are not the majority.
+  // on those who, cut off from hosts that may live on, are not the majority, nor the half with the lowest rank.
   Communicator recover(Duration timeout = Duration::max());
 
   // Breaks the group because a rank's numbers are wrong, `culprit`'s in this group: throws Error{unsound} here, and on

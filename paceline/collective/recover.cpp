@@ -8,8 +8,8 @@
 // that nobody else has seen commit changes nothing that anybody could notice.
 //
 // That needs that no live rank is taken for dead. Between hosts it can be: one that does not answer may live on, with
-// others around it. So where somebody cannot be reached, only a majority of those who may live goes on: of two sides of
-// a cut network, one at most.
+// others around it. So where somebody cannot be reached, only a majority of those who may live goes on, or the half
+// that has the first of them: of two sides of a cut network, one at most.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,14 +44,19 @@ std::optional<std::vector<bool>> decision(const Endpoint& endpoint, const Bullet
 
 // See above. `left` is who would go on.
 void demand_majority(const Endpoint& endpoint, const Group& group, const std::vector<bool>& left) {
-  int may_live = 0;
+  int may_live = 0, going_on = 0;
+  bool has_first = false;
   Rank cut_off = kNoRank;
-  for (const Rank rank : group.ranks()) {
+  for (int index = 0; index < group.size(); ++index) {
+    const Rank rank = group.at(index);
+    const bool here = left[static_cast<std::size_t>(index)];
     if (endpoint.unreachable(rank)) cut_off = rank;
-    if (!endpoint.gone(rank) || endpoint.unreachable(rank)) ++may_live;
+    if (!here && !endpoint.unreachable(rank)) continue;
+    if (may_live == 0) has_first = here;
+    ++may_live;
+    if (here) ++going_on;
   }
-  const auto going_on = std::count(left.begin(), left.end(), true);
-  if (cut_off == kNoRank || 2 * going_on > may_live) return;
+  if (cut_off == kNoRank || 2 * going_on > may_live || (2 * going_on == may_live && has_first)) return;
   throw Error(Code::peer_lost, cut_off,
               fmt::format("recover() does not go on with {} of {} members: {} cannot be reached but may live, and the "
                           "others may be going on without this side",
