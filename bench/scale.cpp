@@ -17,6 +17,7 @@
 #include "bench/contestant.hpp"
 #include "paceline/cli/collective_bench.hpp"
 #include "paceline/collective/communicator.hpp"
+#include "paceline/collective/layout.hpp"
 #include "paceline/fabric/sim/run_sim.hpp"
 #include "paceline/fabric/ucx/ucx_wire.hpp"
 
@@ -92,8 +93,8 @@ World world_of(const Question& question) {
                .max_time = 1000h,
                .max_calls = ~std::uint64_t{0},
                .log_events = 0};
-  const std::size_t segment = std::max<std::size_t>(512 << 10, static_cast<std::size_t>(question.ranks) * (64 << 10));
-  world.communicator = {.late_after = 1000h, .warn = [](const std::string&) {}, .segment_bytes = shrunk(segment)};
+  world.communicator = {
+      .late_after = 1000h, .warn = [](const std::string&) {}, .segment_bytes = shrunk(usual_segment(question.ranks))};
   return world;
 }
 

@@ -199,10 +199,8 @@ struct Call {
     });
   }
 
-  // Pieces per rank must not become so small that messages cost more than their bytes.
   std::size_t segment_bytes() const {
-    if (state.options.segment_bytes > 0) return state.options.segment_bytes;
-    return std::max<std::size_t>(512 << 10, static_cast<std::size_t>(state.group.size()) * (64 << 10));
+    return state.options.segment_bytes > 0 ? state.options.segment_bytes : usual_segment(state.group.size());
   }
 };
 

@@ -72,7 +72,7 @@ struct CommunicatorOptions {
   // Where such a warning goes; to standard error if empty. Called on the rank that waits, the lowest if several do.
   std::function<void(const std::string&)> warn = {};
   CostModel cost = {};            // the same on all ranks
-  std::size_t segment_bytes = 0;  // see layout.hpp; 0: 512 KiB, more for many ranks
+  std::size_t segment_bytes = 0;  // see layout.hpp; 0: usual_segment()
   int team_width = 0;             // of `hierarchical`: ranks per team; 0: about the square root of n
   bool time_waits = false;        // count what waited() and ended() tell; costs some looks at the clock
 };

@@ -17,12 +17,19 @@ std::size_t pieces(std::size_t bytes, std::size_t piece) {
 
 }  // namespace
 
+std::size_t usual_segment(int ranks) {
+  constexpr std::size_t kPiece = 60 << 10;
+  return kPiece * static_cast<std::size_t>(std::max(8, ranks));
+}
+
 Layout Layout::of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes, int scratch_block) {
   Layout layout;
   layout.bytes_ = bytes;
   layout.blocks_ = blocks;
   layout.scratch_block_ = scratch_block;
-  layout.segment_bytes_ = std::max(kLine, round_up(std::min(segment_bytes, bytes)));
+  const std::size_t most = std::max(kLine, segment_bytes / kLine * kLine);
+  const std::size_t least_segments = pieces(bytes, most);
+  layout.segment_bytes_ = std::max(kLine, round_up((bytes + least_segments - 1) / least_segments));
   layout.segments_ = pieces(bytes, layout.segment_bytes_);
   return layout;
 }

@@ -14,11 +14,15 @@ struct Extent {
   std::size_t bytes = 0;
 };
 
+// How long a segment is unless a user says otherwise. A rank's block of it is a piece that a frame between hosts takes
+// whole: shorter ones would cost more than their bytes.
+std::size_t usual_segment(int ranks);
+
 class Layout {
  public:
   Layout() = default;
-  // One vector, the output, cut into segments and each segment evenly into blocks, on cache-line boundaries.
-  // `scratch_block`: as in Schedule.
+  // One vector, the output, cut evenly into segments of at most `segment_bytes`, and each segment evenly into blocks,
+  // on cache-line boundaries. `scratch_block`: as in Schedule.
   static Layout of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes, int scratch_block = -1);
   // Given blocks, each cut into segments; a block that is shorter than others has empty last segments.
   static Layout of_blocks(std::vector<Extent> input, std::vector<Extent> output, std::size_t segment_bytes);
