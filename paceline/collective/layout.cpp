@@ -27,9 +27,8 @@ Layout Layout::of_vector(std::size_t bytes, int blocks, std::size_t segment_byte
   layout.bytes_ = bytes;
   layout.blocks_ = blocks;
   layout.scratch_block_ = scratch_block;
-  const std::size_t most = std::max(kLine, segment_bytes / kLine * kLine);
-  const std::size_t least_segments = pieces(bytes, most);
-  layout.segment_bytes_ = std::max(kLine, round_up((bytes + least_segments - 1) / least_segments));
+  const std::size_t segments = pieces(bytes, std::max(kLine, round_up(std::min(segment_bytes, bytes))));
+  layout.segment_bytes_ = std::max(kLine, round_up((bytes + segments - 1) / segments));
   layout.segments_ = pieces(bytes, layout.segment_bytes_);
   return layout;
 }

@@ -21,8 +21,8 @@ std::size_t usual_segment(int ranks);
 class Layout {
  public:
   Layout() = default;
-  // One vector, the output, cut evenly into segments of at most `segment_bytes`, and each segment evenly into blocks,
-  // on cache-line boundaries. `scratch_block`: as in Schedule.
+  // One vector, the output, cut evenly into segments of at most `segment_bytes` and a cache line, and each segment
+  // evenly into blocks, on cache-line boundaries. `scratch_block`: as in Schedule.
   static Layout of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes, int scratch_block = -1);
   // Given blocks, each cut into segments; a block that is shorter than others has empty last segments.
   static Layout of_blocks(std::vector<Extent> input, std::vector<Extent> output, std::size_t segment_bytes);

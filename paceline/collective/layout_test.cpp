@@ -30,6 +30,18 @@ TEST(VectorLayout, TilesTheVector) {
   }
 }
 
+TEST(VectorLayout, IsOnePieceIfTheSegmentIsAsLongAsTheVector) {
+  for (const std::size_t bytes : {0UL, 1UL, 63UL, 65UL, 1000UL, 10'004UL})
+    EXPECT_EQ(Layout::of_vector(bytes, 3, bytes).segments(), 1u) << bytes;
+}
+
+TEST(VectorLayout, HasSegmentsOfOneLength) {
+  const Layout layout = Layout::of_vector(1024 * kKiB, 1, 480 * kKiB);
+  ASSERT_EQ(layout.segments(), 3u);
+  const std::size_t first = layout.find(output(0), 0).bytes, last = layout.find(output(0), 2).bytes;
+  EXPECT_LE(first - last, 3 * 64u);
+}
+
 TEST(VectorLayout, KeepsOneBlockOfEveryCopyInScratch) {
   for (const std::size_t bytes : {1UL, 64UL, 1000UL, 100'004UL, 1000 * kKiB}) {
     for (const int blocks : {2, 3, 7, 64}) {
