@@ -35,6 +35,7 @@ TEST(Catalogue, HasAWayForEveryOperationThatAutomaticMayTakeOnAnyGroup) {
 TEST(Catalogue, UsesEveryAlgorithmThatHasAName) {
   std::set<Algorithm> used = {Algorithm::automatic};
   for (const Way& way : catalogue()) used.insert(way.algorithm);
+  EXPECT_EQ(*used.rbegin(), kLastAlgorithm) << "a new last one has to be named in schedule.hpp";
   for (const Algorithm algorithm : up_to(kLastAlgorithm)) EXPECT_TRUE(used.count(algorithm)) << name(algorithm);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "paceline/core/check.hpp"
 #include "paceline/exchange/allreduce_exchange.hpp"
 #include "paceline/exchange/mapped_exchange.hpp"
 
@@ -38,6 +39,7 @@ void Exchange::wait_for(InFlight& flight) {
 }
 
 std::unique_ptr<Exchange> make_exchange(Communicator& communicator, const Plan& plan, ExchangeOptions options) {
+  CHECK(plan.split == "data" && plan.when == "bsp" && plan.what == "dense", "a plan's every word is acted upon");
   const Algorithm algorithm = algorithm_of(plan, communicator);
   if (algorithm == Algorithm::shm && communicator.size() > 1)
     return std::make_unique<MappedExchange>(communicator, std::move(options));
