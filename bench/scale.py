@@ -27,8 +27,7 @@ TCP = 1448 / 1514  # of the bytes on a link, TCP's payload with 1,500 bytes per 
 
 CHECK_RATE, CHECK_BYTES_PER_S = "200mbit", 25e6  # slow enough for eight hosts on few cores
 CHECK_BURST = "70kb"  # little: simulated ports do not run ahead after a pause
-# Simulated ports send what they have. bbr, which paces by its own estimates, takes a fifth longer when a host sends to
-# two others at once; reno is in every kernel.
+# The simulation has none. With bbr butterfly and star take up to a third longer than it says; reno is in every kernel.
 CHECK_CONGESTION_CONTROL = "reno"
 CHECK_RANKS = [2, 4, 8]
 CHECK_SIZES = [1 * MIB, 4 * MIB]
@@ -42,8 +41,8 @@ SIZES = [1 * MIB, 32 * MIB]
 GIGABIT = 125e6
 LATENCY_US = 50
 QUICK_RANKS = 256  # of a quick look; 1,024 take minutes each
-# Of a star with long vectors, whose root has frames from and to everybody at once: 256 take three minutes, 512 a quarter of
-# an hour. Its time grows by n anyway.
+# Of a star with long vectors, whose root has frames from and to everybody at once: 256 take minutes, 512
+# were given up after six. Its time grows by n anyway.
 LONG_STAR_RANKS = 256
 
 
