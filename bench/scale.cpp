@@ -16,6 +16,7 @@
 
 #include "bench/contestant.hpp"
 #include "paceline/cli/collective_bench.hpp"
+#include "paceline/collective/catalogue.hpp"
 #include "paceline/collective/communicator.hpp"
 #include "paceline/collective/layout.hpp"
 #include "paceline/fabric/sim/run_sim.hpp"
@@ -62,6 +63,13 @@ Question parse(int argc, char** argv) {
   return question;
 }
 
+Schedule schedule_of(const Question& question) {
+  const Way* way = find_way(Collective::allreduce, algorithm_named(question.algorithm, Collective::allreduce));
+  Places places{.ranks = question.ranks, .several_hosts = question.ranks > 1};
+  for (int rank = 0; rank < question.ranks; ++rank) places.teams.push_back({rank});
+  return way->make(places, 0, 0);
+}
+
 // See Note [Shrinking].
 struct World {
   std::size_t shrink = 1;
@@ -93,8 +101,9 @@ World world_of(const Question& question) {
                .max_time = 1000h,
                .max_calls = ~std::uint64_t{0},
                .log_events = 0};
-  world.communicator = {
-      .late_after = 1000h, .warn = [](const std::string&) {}, .segment_bytes = shrunk(usual_segment(question.ranks))};
+  world.communicator = {.late_after = 1000h,
+                        .warn = [](const std::string&) {},
+                        .segment_bytes = shrunk(usual_segment(schedule_of(question).blocks))};
   return world;
 }
 

@@ -185,7 +185,7 @@ struct Call {
     request.output = data.begin();
     request.output_bytes = data.bytes();
     return go(data.bytes(), [&](const Schedule& schedule, bool mapped) {
-      return Layout::of_vector(data.bytes(), schedule.blocks, mapped ? data.bytes() : segment_bytes(),
+      return Layout::of_vector(data.bytes(), schedule.blocks, mapped ? data.bytes() : segment_bytes(schedule.blocks),
                                schedule.scratch_block);
     });
   }
@@ -195,12 +195,12 @@ struct Call {
     request.output = output.begin();
     request.output_bytes = output.bytes();
     return go(std::max(input.bytes(), output.bytes()), [&](const Schedule&, bool mapped) {
-      return Layout::of_blocks(in, out, mapped ? output.bytes() : segment_bytes());
+      return Layout::of_blocks(in, out, mapped ? output.bytes() : segment_bytes(state.group.size()));
     });
   }
 
-  std::size_t segment_bytes() const {
-    return state.options.segment_bytes > 0 ? state.options.segment_bytes : usual_segment(state.group.size());
+  std::size_t segment_bytes(int blocks) const {
+    return state.options.segment_bytes > 0 ? state.options.segment_bytes : usual_segment(blocks);
   }
 };
 
@@ -363,7 +363,7 @@ Handle Communicator::start_neighbour_exchange(TensorView input, TensorView outpu
   flight->own_schedule = link_steps(schedules::neighbours({neighbours.begin(), neighbours.end()}), size());
   call.request.route.schedule = &flight->own_schedule;
   const auto blocks = even_blocks(static_cast<int>(n), n == 0 ? 0 : input.bytes() / static_cast<std::size_t>(n));
-  call.request.route.layout = Layout::of_blocks(blocks, blocks, call.segment_bytes());
+  call.request.route.layout = Layout::of_blocks(blocks, blocks, call.segment_bytes(size()));
   return state_->launch(flight, std::move(call.request), options);
 }
 

@@ -9,12 +9,11 @@
 #include <map>
 #include <utility>
 
+#include "paceline/collective/layout.hpp"
 #include "paceline/core/error.hpp"
 
 namespace paceline {
 namespace {
-
-constexpr double kModelSegment = 512 << 10;
 
 // All ranks' schedules against each other, a long vector in up to 16 segments one after the other. A message leaves
 // when its send is reached; a receive waits for it.
@@ -27,7 +26,8 @@ class ModelRun {
     alpha_ = model.alpha + (share > 1 ? model.switch_cost : 0);
     for (int rank = 0; rank < ranks_; ++rank) schedules_.push_back(schedule_of(rank));
     const bool whole = schedules_.front().uses_mapped_memory();
-    segments_ = whole ? 1 : static_cast<std::size_t>(std::clamp(bytes / kModelSegment, 1.0, 16.0));
+    const auto segment = static_cast<double>(usual_segment(schedules_.front().blocks));
+    segments_ = whole ? 1 : static_cast<std::size_t>(std::clamp(std::ceil(bytes / segment), 1.0, 16.0));
     bytes_ = bytes / static_cast<double>(segments_);
     at_.assign(static_cast<std::size_t>(ranks_), 0);
     now_.assign(static_cast<std::size_t>(ranks_), 0);

@@ -14,9 +14,11 @@ struct Extent {
   std::size_t bytes = 0;
 };
 
-// How long a segment is unless a user says otherwise. A rank's block of it is a piece that a frame between hosts takes
-// whole: shorter ones would cost more than their bytes.
-std::size_t usual_segment(int ranks);
+// How long a segment is unless a user says otherwise, for a schedule of so many blocks. A block of it is at least a
+// piece that a frame between hosts takes whole: shorter ones would cost more than their bytes. Of a schedule that knows
+// one block only it is shorter, because whoever passes it on waits for the whole (a tree) and takes in as many (a
+// star).
+std::size_t usual_segment(int blocks);
 
 class Layout {
  public:

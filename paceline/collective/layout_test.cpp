@@ -35,6 +35,14 @@ TEST(VectorLayout, IsOnePieceIfTheSegmentIsAsLongAsTheVector) {
     EXPECT_EQ(Layout::of_vector(bytes, 3, bytes).segments(), 1u) << bytes;
 }
 
+// Who passes a whole segment on waits for it: with many ranks that must not become longer. Blocks must not become
+// shorter.
+TEST(VectorLayout, HasSegmentsThatGrowWithTheBlocksAndNotWithTheRanks) {
+  EXPECT_LT(usual_segment(1), usual_segment(2));
+  EXPECT_EQ(usual_segment(2), usual_segment(8));
+  EXPECT_EQ(usual_segment(64) / 64, usual_segment(1024) / 1024);
+}
+
 TEST(VectorLayout, HasSegmentsOfOneLength) {
   const Layout layout = Layout::of_vector(1024 * kKiB, 1, 480 * kKiB);
   ASSERT_EQ(layout.segments(), 3u);
