@@ -1,4 +1,4 @@
-# Installs the modules' libraries and headers, the `paceline` program, and a package that find_package(paceline) finds.
+# Installs the modules' libraries and the public headers, the `paceline` program, and a package that find_package(paceline) finds.
 
 include(CMakePackageConfigHelpers)
 
@@ -13,14 +13,38 @@ if(PACELINE_TORCH)
   install(TARGETS paceline-train)
 endif()
 
+# What outside programs include: the table in docs/guide.md (tests/checks/public_headers.py compares the two). They are
+# installed with the headers they include; all others are private.
+set(public_headers
+    paceline/collective/bytes.hpp
+    paceline/collective/communicator.hpp
+    paceline/fabric/run_ranks.hpp
+    paceline/fabric/sim/run_sim.hpp
+    paceline/launch/join.hpp)
+if(PACELINE_TORCH)
+  list(APPEND public_headers
+       paceline/torch/data_parallel.hpp
+       paceline/torch/shard.hpp
+       paceline/torch/tensor_collectives.hpp)
+endif()
+set(waiting ${public_headers})
+set(installed "")
+while(waiting)
+  list(POP_FRONT waiting header)
+  list(APPEND installed ${header})
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(STRINGS ${header} includes REGEX "^#include \"paceline/")
+  list(TRANSFORM includes REPLACE "^#include \"([^\"]+)\".*" "\\1")
+  list(APPEND waiting ${includes})
+  list(REMOVE_DUPLICATES waiting)
+  list(REMOVE_ITEM waiting ${installed})
+endwhile()
+
 # The package looks for exactly those outside libraries that the modules link: fmt::fmt comes from the package fmt.
 set(packages "")
 foreach(module IN LISTS modules)
-  string(REPLACE "paceline_" "" folder ${module})
-  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/paceline/${folder})
-    install(DIRECTORY paceline/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/paceline
-            FILES_MATCHING PATTERN "*.hpp" PATTERN "*_test.hpp" EXCLUDE)
-  endif()
   get_target_property(libraries ${module} INTERFACE_LINK_LIBRARIES)
   foreach(library IN LISTS libraries)
     if(library MATCHES "^([A-Za-z0-9_]+)::")

@@ -31,7 +31,7 @@ struct Spirals : torch::data::datasets::Dataset<Spirals> {
   static constexpr size_t kExamples = 2000;
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   auto job = paceline::join(argc, argv);  // 1. meet the other workers
   Net net;
   torch::optim::Adam adam(net->parameters(), 0.005);
@@ -52,4 +52,7 @@ int main(int argc, char** argv) {
   std::printf("worker %d of %d: %.1f%% of its last %.0f examples right after %lld steps\n", job.rank(), job.size(),
               100 * correct / seen, seen, static_cast<long long>(parallel.steps()));
   return correct / seen > 0.9 ? 0 : 1;
+} catch (const paceline::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }

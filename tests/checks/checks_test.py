@@ -8,6 +8,7 @@ from pathlib import Path
 import forbidden_calls
 import include_layers
 import one_definition
+import public_headers
 
 TABLE = """
 | module | may include | time and waiting | holds |
@@ -28,6 +29,9 @@ Later:
 
 GOOD = {
     "docs/architecture.md": TABLE,
+    "docs/guide.md": "| `paceline/core/error.hpp` | Error |\n",
+    "cmake/install.cmake": "set(public_headers\n    paceline/core/error.hpp)\n",
+    "examples/fail.cpp": '#include "paceline/core/error.hpp"\n',
     "paceline/core/error.hpp": "#pragma once\n",
     "paceline/core/CMakeLists.txt": "module(core SOURCES error.cpp)\n",
     "paceline/fabric/endpoint.hpp": '#include "paceline/core/error.hpp"\n#include <poll.h>\n',
@@ -158,6 +162,29 @@ class OneDefinition(unittest.TestCase):
             "namespace paceline {\nstruct Request::Part {\n};\n}\n",
         ):
             self.assertEqual(self.with_types(outer, other), [], other)
+
+
+class PublicHeaders(unittest.TestCase):
+    def assert_finds(self, expected: str, **changes: str) -> None:
+        found = findings(public_headers.check, **changes)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(expected, found[0])
+
+    def test_a_good_tree_passes(self):
+        self.assertEqual(findings(public_headers.check), [])
+
+    def test_a_header_without_a_row_is_found(self):
+        self.assert_finds("install.cmake:2: paceline/core/error.hpp is installed, and", docs__guide_dot_md="")
+
+    def test_a_row_without_a_header_is_found(self):
+        self.assert_finds("guide.md:1: paceline/core/error.hpp has a row, and", cmake__install_dot_cmake="")
+
+    def test_a_header_that_nobody_includes_is_found(self):
+        self.assert_finds("no command, example or test includes it", examples__fail_dot_cpp="")
+
+    def test_a_header_that_is_not_there_is_found(self):
+        gone = GOOD["cmake/install.cmake"] + "list(APPEND public_headers\n     paceline/core/gone.hpp)\n"
+        self.assert_finds("install.cmake:4: there is no paceline/core/gone.hpp", cmake__install_dot_cmake=gone)
 
 
 class ForbiddenCalls(unittest.TestCase):
