@@ -103,7 +103,7 @@ World world_of(const Question& question) {
                .log_events = 0};
   world.communicator = {.late_after = 1000h,
                         .warn = [](const std::string&) {},
-                        .segment_bytes = shrunk(usual_segment(schedule_of(question).blocks))};
+                        .segment_bytes = shrunk(usual_segment(schedule_of(question).blocks, true))};
   return world;
 }
 

@@ -200,7 +200,8 @@ struct Call {
   }
 
   std::size_t segment_bytes(int blocks) const {
-    return state.options.segment_bytes > 0 ? state.options.segment_bytes : usual_segment(blocks);
+    return state.options.segment_bytes > 0 ? state.options.segment_bytes
+                                           : usual_segment(blocks, state.planner.several_hosts());
   }
 };
 

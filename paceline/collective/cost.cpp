@@ -26,7 +26,7 @@ class ModelRun {
     alpha_ = model.alpha + (share > 1 ? model.switch_cost : 0);
     for (int rank = 0; rank < ranks_; ++rank) schedules_.push_back(schedule_of(rank));
     const bool whole = schedules_.front().uses_mapped_memory();
-    const auto segment = static_cast<double>(usual_segment(schedules_.front().blocks));
+    const auto segment = static_cast<double>(usual_segment(schedules_.front().blocks, crowd.most_on_a_host() < ranks_));
     segments_ = whole ? 1 : static_cast<std::size_t>(std::clamp(std::ceil(bytes / segment), 1.0, 16.0));
     bytes_ = bytes / static_cast<double>(segments_);
     at_.assign(static_cast<std::size_t>(ranks_), 0);

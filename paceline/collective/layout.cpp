@@ -17,9 +17,10 @@ std::size_t pieces(std::size_t bytes, std::size_t piece) {
 
 }  // namespace
 
-std::size_t usual_segment(int blocks) {
+std::size_t usual_segment(int blocks, bool between_hosts) {
   constexpr std::size_t kPiece = 60 << 10;
-  return kPiece * static_cast<std::size_t>(blocks == 1 ? 4 : std::max(8, blocks));
+  if (blocks == 1 && between_hosts) return 2 * kPiece;
+  return kPiece * static_cast<std::size_t>(std::max(8, blocks));
 }
 
 Layout Layout::of_vector(std::size_t bytes, int blocks, std::size_t segment_bytes, int scratch_block) {

@@ -16,9 +16,9 @@ struct Extent {
 
 // How long a segment is unless a user says otherwise, for a schedule of so many blocks. A block of it is at least a
 // piece that a frame between hosts takes whole: shorter ones would cost more than their bytes. Of a schedule that knows
-// one block only it is shorter, because whoever passes it on waits for the whole (a tree) and takes in as many (a
-// star).
-std::size_t usual_segment(int blocks);
+// one block only, whoever passes a segment on waits for all of it: between hosts it is short, on one host, where ranks
+// wake each other for every segment, it is not.
+std::size_t usual_segment(int blocks, bool between_hosts);
 
 class Layout {
  public:

@@ -35,12 +35,13 @@ TEST(VectorLayout, IsOnePieceIfTheSegmentIsAsLongAsTheVector) {
     EXPECT_EQ(Layout::of_vector(bytes, 3, bytes).segments(), 1u) << bytes;
 }
 
-// Who passes a whole segment on waits for it: with many ranks that must not become longer. Blocks must not become
-// shorter.
-TEST(VectorLayout, HasSegmentsThatGrowWithTheBlocksAndNotWithTheRanks) {
-  EXPECT_LT(usual_segment(1), usual_segment(2));
-  EXPECT_EQ(usual_segment(2), usual_segment(8));
-  EXPECT_EQ(usual_segment(64) / 64, usual_segment(1024) / 1024);
+// Who passes a whole segment on waits for it: between hosts that must not be long. Blocks must not become shorter.
+TEST(VectorLayout, HasSegmentsThatGrowWithTheBlocks) {
+  EXPECT_LT(usual_segment(1, true), usual_segment(1, false));
+  for (const bool between_hosts : {false, true}) {
+    EXPECT_EQ(usual_segment(2, between_hosts), usual_segment(8, between_hosts));
+    EXPECT_EQ(usual_segment(64, between_hosts) / 64, usual_segment(1024, between_hosts) / 1024);
+  }
 }
 
 TEST(VectorLayout, HasSegmentsOfOneLength) {
