@@ -1,5 +1,6 @@
 #include "tests/schedulers/slurm_cluster.hpp"
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <signal.h>
@@ -65,12 +66,17 @@ void write_key(const std::string& path) {
 
 }  // namespace
 
-std::string SlurmCluster::missing() {
+std::string SlurmCluster::obstacle() {
   std::string names;
   for (const char* name : {"munged", "slurmctld", "slurmd", "srun", "sbatch", "salloc", "sinfo"}) {
     if (find_program(name).empty()) names += std::string(names.empty() ? "" : ", ") + name;
   }
-  return names;
+  if (!names.empty()) return names + " not installed (munge, slurmd, slurmctld, slurm-client)";
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host_name().c_str(), nullptr, nullptr, &found) != 0)
+    return "this host's own name, " + host_name() + ", has no address, which Slurm needs (/etc/hosts)";
+  freeaddrinfo(found);
+  return "";
 }
 
 SlurmCluster::SlurmCluster(int tasks) : folder_(make_folder()) {
@@ -146,8 +152,8 @@ bool SlurmCluster::node_is_idle() const {
 
 void SlurmTest::SetUp() {
   forgive_leaks_of_pmix();
-  const std::string missing = SlurmCluster::missing();
-  if (!missing.empty()) GTEST_SKIP() << missing << " not installed (munge, slurmd, slurmctld, slurm-client)";
+  const std::string obstacle = SlurmCluster::obstacle();
+  if (!obstacle.empty()) GTEST_SKIP() << obstacle;
   cluster_.emplace(tasks_);
   ASSERT_TRUE(cluster_->ready());
 }

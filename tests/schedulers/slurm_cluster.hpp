@@ -14,8 +14,8 @@ namespace paceline {
 
 class SlurmCluster {
  public:
-  // Which of the programs it needs are not installed; empty if all are.
-  static std::string missing();
+  // Why it cannot be: programs that are not installed, a host that does not know itself. Empty if it can.
+  static std::string obstacle();
 
   // Returns when the one node takes jobs. A daemon that does not come up fails the test and leaves ready() false.
   explicit SlurmCluster(int tasks);
