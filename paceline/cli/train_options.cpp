@@ -22,7 +22,11 @@ void add_what(CLI::App& command, TrainArguments& a) {
   command.add_option("--threads", a.threads, "Cores per worker (default: cores / workers)")
       ->check(CLI::Range(1, 65536))
       ->type_name("N");
-  command.add_option("--batch", a.config.batch, "Examples per worker and step")
+  command.add_option("--batch", a.batch, "Examples per worker and step, or all: the whole set in every step")
+      ->capture_default_str();
+  command
+      .add_option("--micro-batch", a.config.micro_batch,
+                  "Larger batches go through the model in parts of this many examples")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();
   command.add_option("--epochs", a.config.epochs, "Passes over the training set (default: 3, more for small sets)")
@@ -94,6 +98,7 @@ void add_train_options(CLI::App& command, TrainArguments& arguments) {
 
 void read_words(TrainArguments& a) {
   if (!a.until.empty()) a.config.until = parse_target(a.until);
+  a.config.batch = parse_batch(a.batch);
   if (!a.valid.empty()) a.config.valid = parse_share(a.valid);
   if (!a.bucket.empty()) a.config.bucket_bytes = parse_size(a.bucket);
   a.config.threads = a.threads;

@@ -25,6 +25,8 @@ void hash(XXH3_state_t* state, const Dataset& data) {
   XXH3_64bits_update(state, sizes, sizeof sizes);
   XXH3_64bits_update(state, data.all_pixels().data(), data.all_pixels().size());
   XXH3_64bits_update(state, data.all_labels().data(), data.all_labels().size());
+  XXH3_64bits_update(state, data.all_values().data(), data.all_values().size_bytes());
+  XXH3_64bits_update(state, data.all_targets().data(), data.all_targets().size_bytes());
 }
 
 // The first `count` of a random permutation of 0 … size-1, sorted, then the others, sorted.
@@ -42,12 +44,11 @@ std::vector<std::uint32_t> draw(std::size_t size, std::size_t count, std::uint64
 }  // namespace
 
 DataSplit make_split(Dataset train, Dataset test) {
-  if (train.shape() != test.shape() || train.classes() != test.classes()) {
-    throw Error(Code::invalid, fmt::format("{} has examples of {} in {} classes, but {} has {} in {}", train.name(),
-                                           to_string(train.shape()), train.classes(), test.name(),
-                                           to_string(test.shape()), test.classes()));
+  if (train.form() != test.form()) {
+    throw Error(Code::invalid, fmt::format("{} has {}, but {} has {}", train.name(), to_string(train.form()),
+                                           test.name(), to_string(test.form())));
   }
-  const Normalisation normalisation = normalisation_of(train);
+  const Normalisation normalisation = train.form().kind == Kind::images ? normalisation_of(train) : Normalisation{};
   const std::uint64_t fingerprint = fingerprint_of(train, test);
   return {std::move(train), std::move(test), normalisation, fingerprint};
 }
@@ -78,7 +79,9 @@ std::uint64_t fingerprint_of(const Dataset& train, const Dataset& test) {
   return XXH3_64bits_digest(&state);
 }
 
-Dataset subset(const Dataset& data, std::span<const std::uint32_t> examples) {
+namespace {
+
+Dataset subset_of_images(const Dataset& data, std::span<const std::uint32_t> examples) {
   std::vector<std::uint8_t> pixels;
   std::vector<std::uint8_t> labels;
   pixels.reserve(examples.size() * data.shape().pixels());
@@ -89,6 +92,36 @@ Dataset subset(const Dataset& data, std::span<const std::uint32_t> examples) {
     labels.push_back(static_cast<std::uint8_t>(data.label(example)));
   }
   return Dataset(data.shape(), data.classes(), std::move(pixels), std::move(labels), data.name());
+}
+
+Dataset subset_of_rows(const Dataset& data, std::span<const std::uint32_t> examples) {
+  std::vector<float> values, targets;
+  std::vector<std::uint8_t> labels;
+  values.reserve(examples.size() * data.shape().pixels());
+  for (const std::uint32_t example : examples) {
+    const auto row = data.values(example);
+    values.insert(values.end(), row.begin(), row.end());
+    if (data.classes() > 0) {
+      labels.push_back(static_cast<std::uint8_t>(data.label(example)));
+    } else {
+      targets.push_back(data.target(example));
+    }
+  }
+  const int columns = data.shape().width;
+  return data.classes() > 0
+             ? Dataset::of_rows(columns, data.classes(), std::move(values), std::move(labels), data.name())
+             : Dataset::of_rows(columns, std::move(values), std::move(targets), data.name());
+}
+
+}  // namespace
+
+Dataset subset(const Dataset& data, std::span<const std::uint32_t> examples) {
+  switch (data.form().kind) {
+    case Kind::images: return subset_of_images(data, examples);
+    case Kind::table: return subset_of_rows(data, examples);
+    case Kind::text: break;  // its examples overlap by one character
+  }
+  throw Error(Code::invalid, fmt::format("no part of {} can be held out: it is one text", data.name()));
 }
 
 std::pair<Dataset, Dataset> hold_out(const Dataset& data, double share, std::uint64_t seed) {

@@ -112,7 +112,7 @@ TEST(MakeSplit, OtherClassesInTheTestAreRefused) {
   const Dataset two({}, 2, {1}, {0}, "two");
   const Dataset three({}, 3, {1}, {0}, "three");
   EXPECT_TRUE(says(refusal([&] { make_split(two, three); }),
-                   "two has examples of 1x1x1 in 2 classes, but three has 1x1x1 in 3"));
+                   "two has images of 1x1x1 in 2 classes, but three has images of 1x1x1 in 3"));
 }
 
 }  // namespace

@@ -48,15 +48,22 @@ struct Family {
   std::string_view form;
   std::vector<int> (*parse)(const std::string& text, std::string_view rest);  // nullptr: nothing may follow the name
   std::string_view usual;                                                     // what follows a name that stands alone
+  std::initializer_list<Kind> takes;
   int least_side;
 };
+constexpr std::initializer_list<Kind> kImages = {Kind::images};
+constexpr std::initializer_list<Kind> kNumbers = {Kind::images, Kind::table};
+
+std::string_view name(Kind kind) {
+  return kind == Kind::images ? "images" : kind == Kind::table ? "the rows of a table" : "text";
+}
 
 // Two poolings halve a side each, and lenet's second convolution takes four pixels in between.
 constexpr Family kFamilies[] = {
-    {"softmax", "softmax", nullptr, "", 1},
-    {"mlp", "mlp, mlp:WIDTHS (mlp:256,128 or mlp:2048x3)", parse_widths, "256,128", 1},
-    {"lenet", "lenet", nullptr, "", 12},
-    {"cnn", "cnn", nullptr, "", 4},
+    {"softmax", "softmax", nullptr, "", kNumbers, 1},
+    {"mlp", "mlp, mlp:WIDTHS (mlp:256,128 or mlp:2048x3)", parse_widths, "256,128", kNumbers, 1},
+    {"lenet", "lenet", nullptr, "", kImages, 12},
+    {"cnn", "cnn", nullptr, "", kImages, 4},
 };
 
 const Family* find_family(std::string_view name) {
@@ -95,8 +102,19 @@ ModelSpec parse_model(const std::string& text) {
   return spec;
 }
 
-void require_fit(const ModelSpec& spec, const Shape& images) {
-  const int least = find_family(spec.family)->least_side;
+void require_fit(const ModelSpec& spec, const Form& form) {
+  const Family& family = *find_family(spec.family);
+  if (std::find(family.takes.begin(), family.takes.end(), form.kind) == family.takes.end()) {
+    std::string fitting;
+    for (const Family& other : kFamilies) {
+      if (std::find(other.takes.begin(), other.takes.end(), form.kind) == other.takes.end()) continue;
+      fitting += fmt::format("{}{}", fitting.empty() ? "" : ", ", other.form);
+    }
+    throw Error(Code::invalid,
+                fmt::format("{} does not take {}; what does is {}", spec.text(), name(form.kind), fitting));
+  }
+  const Shape& images = form.shape;
+  const int least = family.least_side;
   if (images.height >= least && images.width >= least) return;
   throw Error(Code::invalid, fmt::format("{} needs images of at least {}x{}; these are {}x{}", spec.text(), least,
                                          least, images.height, images.width));

@@ -22,8 +22,8 @@ std::vector<std::string> model_families();
 // softmax, mlp, mlp:256,128 or mlp:2048x3 (three layers of 2048), lenet, cnn. Throws Error{invalid} that lists them.
 ModelSpec parse_model(const std::string& text);
 
-// Error{invalid} when the images are too small for the model's layers.
-void require_fit(const ModelSpec& spec, const Shape& images);
+// Error{invalid} when the model does not take such data, or images are too small for its layers.
+void require_fit(const ModelSpec& spec, const Form& form);
 
 // One line.
 std::string model_help();

@@ -19,6 +19,10 @@ using torch::nn::MaxPool2d;
 using torch::nn::ReLU;
 using torch::nn::Sequential;
 
+Model model_of(Sequential net) {
+  return {.module = net.ptr(), .forward = [net](const torch::Tensor& input) mutable { return net->forward(input); }};
+}
+
 // Linear layers from `inputs` through the widths to the classes; ReLU after each but the last.
 void add_linear(Sequential& net, std::int64_t inputs, const std::vector<int>& widths, int classes) {
   net->push_back(Flatten());
@@ -36,33 +40,35 @@ void add_convolution(Sequential& net, int in, int out, int kernel, int padding) 
   net->push_back(MaxPool2d(2));
 }
 
-Sequential make_linear(const ModelSpec& spec, const Shape& shape, int classes) {
+Model make_linear(const ModelSpec& spec, const Form& form) {
   Sequential net;
-  add_linear(net, static_cast<std::int64_t>(shape.pixels()), spec.sizes, classes);
-  return net;
+  add_linear(net, static_cast<std::int64_t>(form.shape.pixels()), spec.sizes, form.outputs());
+  return model_of(net);
 }
 
-Sequential make_lenet(const ModelSpec&, const Shape& shape, int classes) {
+Model make_lenet(const ModelSpec&, const Form& form) {
+  const Shape& shape = form.shape;
   Sequential net;
   add_convolution(net, shape.channels, 6, 5, 2);  // LeNet-5 took 32x32; padding gives smaller images the same border
   add_convolution(net, 6, 16, 5, 0);
   const auto side = [](int n) { return (n / 2 - 4) / 2; };
-  add_linear(net, std::int64_t{16} * side(shape.height) * side(shape.width), {120, 84}, classes);
-  return net;
+  add_linear(net, std::int64_t{16} * side(shape.height) * side(shape.width), {120, 84}, form.outputs());
+  return model_of(net);
 }
 
-Sequential make_cnn(const ModelSpec&, const Shape& shape, int classes) {
+Model make_cnn(const ModelSpec&, const Form& form) {
+  const Shape& shape = form.shape;
   Sequential net;
   add_convolution(net, shape.channels, 32, 3, 1);
   add_convolution(net, 32, 64, 3, 1);
-  add_linear(net, std::int64_t{64} * (shape.height / 4) * (shape.width / 4), {256}, classes);
-  return net;
+  add_linear(net, std::int64_t{64} * (shape.height / 4) * (shape.width / 4), {256}, form.outputs());
+  return model_of(net);
 }
 
 // Who makes the families of model_spec.cpp.
 struct Maker {
   std::string_view family;
-  Sequential (*make)(const ModelSpec& spec, const Shape& shape, int classes);
+  Model (*make)(const ModelSpec& spec, const Form& form);
 };
 constexpr Maker kMakers[] = {
     {"softmax", make_linear},
@@ -73,12 +79,12 @@ constexpr Maker kMakers[] = {
 
 }  // namespace
 
-Sequential make_model(const ModelSpec& spec, const Shape& shape, int classes) {
-  require_fit(spec, shape);
+Model make_model(const ModelSpec& spec, const Form& form) {
+  require_fit(spec, form);
   const auto maker = std::find_if(std::begin(kMakers), std::end(kMakers),
                                   [&](const Maker& known) { return known.family == spec.family; });
   TORCH_INTERNAL_ASSERT(maker != std::end(kMakers), "a model without a maker: ", spec.family);
-  return maker->make(spec, shape, classes);
+  return maker->make(spec, form);
 }
 
 }  // namespace paceline

@@ -12,14 +12,15 @@ constexpr Shape kMnist = {.channels = 1, .height = 28, .width = 28};
 
 std::int64_t parameters_of(const std::string& model, const Shape& shape = kMnist, int classes = 10) {
   std::int64_t sum = 0;
-  for (const torch::Tensor& parameter : make_model(parse_model(model), shape, classes)->parameters())
+  for (const torch::Tensor& parameter :
+       make_model(parse_model(model), {Kind::images, shape, classes}).module->parameters())
     sum += parameter.numel();
   return sum;
 }
 
 std::string complaint(const std::string& model, const Shape& shape) {
   try {
-    make_model(parse_model(model), shape, 10);
+    make_model(parse_model(model), {Kind::images, shape, 10});
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::invalid);
     return error.what();
@@ -44,8 +45,8 @@ TEST(Models, GiveOneNumberPerClass) {
       kMnist, {.channels = 3, .height = 32, .width = 32}, {.channels = 1, .height = 12, .width = 17}};
   for (const Shape& shape : shapes) {
     for (const std::string name : {"softmax", "mlp:16", "mlp:8,4", "lenet", "cnn"}) {
-      auto model = make_model(parse_model(name), shape, 7);
-      const torch::Tensor out = model->forward(torch::zeros({5, shape.channels, shape.height, shape.width}));
+      const Model model = make_model(parse_model(name), {Kind::images, shape, 7});
+      const torch::Tensor out = model.forward(torch::zeros({5, shape.channels, shape.height, shape.width}));
       EXPECT_EQ(out.sizes(), (std::vector<std::int64_t>{5, 7})) << name << " of " << to_string(shape);
     }
   }
@@ -53,9 +54,9 @@ TEST(Models, GiveOneNumberPerClass) {
 
 TEST(Models, AreTheSameForTheSameSeed) {
   torch::manual_seed(5);
-  const auto one = make_model(parse_model("mlp:16"), kMnist, 10);
+  const auto one = make_model(parse_model("mlp:16"), {Kind::images, kMnist, 10}).module;
   torch::manual_seed(5);
-  const auto other = make_model(parse_model("mlp:16"), kMnist, 10);
+  const auto other = make_model(parse_model("mlp:16"), {Kind::images, kMnist, 10}).module;
   for (std::size_t i = 0; i < one->parameters().size(); ++i)
     EXPECT_TRUE(torch::equal(one->parameters()[i], other->parameters()[i]));
 }

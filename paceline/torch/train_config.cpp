@@ -9,7 +9,6 @@
 #include <map>
 
 #include "paceline/core/error.hpp"
-#include "paceline/data/sampler.hpp"
 #include "paceline/data/split.hpp"
 #include "paceline/torch/model_spec.hpp"
 
@@ -43,13 +42,18 @@ void require_finite(const char* option, double value) {
 // As many as the steps need; or, of small sets, more passes than of large ones.
 int default_epochs(const TrainConfig& config, std::size_t samples) {
   constexpr double kSteps = 400;
-  const double per_epoch =
-      std::ceil(static_cast<double>(samples) / (static_cast<double>(config.batch) * config.workers));
+  const double per_epoch = static_cast<double>(steps_per_epoch(config, samples));
   if (config.steps > 0) return static_cast<int>(std::ceil(static_cast<double>(config.steps) / per_epoch));
   return static_cast<int>(std::clamp(std::ceil(kSteps / per_epoch), 3.0, 100.0));
 }
 
 }  // namespace
+
+std::int64_t steps_per_epoch(const TrainConfig& config, std::size_t samples) {
+  if (config.batch == kWholeSet) return 1;
+  return static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(samples) / (static_cast<double>(config.batch) * config.workers)));
+}
 
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
@@ -79,6 +83,17 @@ Target parse_target(const std::string& text) {
   return target;
 }
 
+int parse_batch(const std::string& text) {
+  if (text == "all") return kWholeSet;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > 1 << 30)
+    throw Error(Code::invalid, fmt::format("--batch takes a number from 1 to {} or all, not '{}'", 1 << 30, text));
+  return value;
+}
+
+std::string batch_text(int batch) { return batch == kWholeSet ? "all" : std::to_string(batch); }
+
 double parse_share(const std::string& text) {
   const bool percent = text.ends_with('%');
   const double value =
@@ -103,7 +118,7 @@ void check_words(const TrainConfig& config) try {
 
 void resolve(TrainConfig& config, const DataSplit& data) {
   check_words(config);
-  require_fit(parse_model(config.model), data.train.shape());
+  require_fit(parse_model(config.model), data.train.form());
   std::size_t samples = data.train.size();
   if (config.valid > 0) samples = hold_out(data.train, config.valid, config.seed).first.size();
   Sampler({.samples = samples, .batch = config.batch, .workers = config.workers, .seed = config.seed});  // throws
@@ -135,6 +150,7 @@ nlohmann::ordered_json to_json(const TrainConfig& c) {
           {"workers", c.workers},
           {"threads", c.threads},
           {"batch", c.batch},
+          {"micro_batch", c.micro_batch},
           {"epochs", c.epochs},
           {"steps", c.steps},
           {"optimizer", c.optimizer},
@@ -156,13 +172,20 @@ nlohmann::ordered_json to_json(const TrainConfig& c) {
           {"quiet", c.quiet}};
 }
 
-TrainConfig train_config_from(const nlohmann::json& json) try {
+TrainConfig train_config_from(const nlohmann::json& given) try {
   TrainConfig c;
+  nlohmann::json json = to_json(c);
+  for (const auto& [key, value] : given.items()) {
+    if (!json.contains(key))
+      throw Error(Code::invalid, fmt::format("the configuration of a training run has no '{}'", key));
+    json[key] = value;
+  }
   json.at("model").get_to(c.model);
   json.at("data").get_to(c.data);
   json.at("workers").get_to(c.workers);
   json.at("threads").get_to(c.threads);
   json.at("batch").get_to(c.batch);
+  json.at("micro_batch").get_to(c.micro_batch);
   json.at("epochs").get_to(c.epochs);
   json.at("steps").get_to(c.steps);
   json.at("optimizer").get_to(c.optimizer);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "paceline/data/dataset.hpp"
+#include "paceline/data/sampler.hpp"
 #include "paceline/exchange/plan.hpp"
 
 namespace paceline {
@@ -24,14 +25,17 @@ struct Target {
   std::string text() const;  // "accuracy=0.9"
 };
 Target parse_target(const std::string& text);  // Error{invalid}
-double parse_share(const std::string& text);   // "10%" and "0.1"; Error{invalid} unless above 0 and below 1
+int parse_batch(const std::string& text);      // "64" and "all", which is kWholeSet; Error{invalid}
+std::string batch_text(int batch);
+double parse_share(const std::string& text);  // "10%" and "0.1"; Error{invalid} unless above 0 and below 1
 
 struct TrainConfig {
   std::string model = "cnn";
   std::string data = "fashion";
   int workers = 1;         // 0: as many as there are when they have met; rank 0 then settles the rest
   int threads = 1;         // per worker; 0: each its part of the cores, likewise
-  int batch = 64;          // per worker
+  int batch = 64;          // per worker; kWholeSet: all examples in one step
+  int micro_batch = 1024;  // at most so many of them go through the model at once
   int epochs = 0;          // 0: chosen by resolve
   std::int64_t steps = 0;  // 0: no limit
   std::string optimizer = "momentum";
@@ -54,12 +58,16 @@ struct TrainConfig {
 };
 
 nlohmann::ordered_json to_json(const TrainConfig& config);
-TrainConfig train_config_from(const nlohmann::json& json);  // Error{invalid}
+// What is missing is as in TrainConfig{}; a key that it does not have is Error{invalid}.
+TrainConfig train_config_from(const nlohmann::json& json);
 
 // Refuses what cannot be done with any data: Error{invalid}.
 void check_words(const TrainConfig& config);
 // Fills in what was left open and refuses what cannot be done with this data: Error{invalid}.
 void resolve(TrainConfig& config, const DataSplit& data);
+
+// Of a set of so many examples.
+std::int64_t steps_per_epoch(const TrainConfig& config, std::size_t samples);
 
 // What must be the same when a run goes on from a checkpoint; a part of the checkpoint's state.
 nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerprint);

@@ -41,24 +41,6 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_for(const TrainConfig& c, std
                                SGDOptions(c.lr).momentum(momentum).nesterov(nesterov).weight_decay(c.weight_decay));
 }
 
-torch::Tensor images_of(const Batch& batch, const Shape& shape) {
-  return torch::from_blob(const_cast<float*>(batch.pixels.data()),
-                          {static_cast<std::int64_t>(batch.size()), shape.channels, shape.height, shape.width});
-}
-
-torch::Tensor labels_of(const Batch& batch) {
-  return torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {static_cast<std::int64_t>(batch.size())},
-                          torch::kLong);
-}
-
-Tally tally_of(const torch::Tensor& loss, const torch::Tensor& logits, const torch::Tensor& labels) {
-  const auto n = static_cast<double>(labels.size(0));
-  const torch::NoGradGuard no_grad;
-  return {.loss = loss.item<double>() * n,
-          .correct = static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>()),
-          .examples = n};
-}
-
 void set_lr(torch::optim::Optimizer& optimizer, double lr) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
 }
@@ -107,7 +89,7 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
   }
   make_model();
   if (config_.resume && job_.rank() == 0) restore(newest_checkpoint());
-  parallel_ = std::make_unique<DataParallel>(job_, *model_, *optimizer_, config_.plan.text(),
+  parallel_ = std::make_unique<DataParallel>(job_, *model_.module, *optimizer_, config_.plan.text(),
                                              DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
                                                                  .check_every = config_.check_every,
                                                                  .share_update = true,
@@ -130,27 +112,25 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
 
 void Trainer::make_model() {
   torch::manual_seed(config_.seed);
-  model_ = paceline::make_model(parse_model(config_.model), data_.train.shape(), data_.train.classes());
-  optimizer_ = optimizer_for(config_, model_->parameters());
+  model_ = paceline::make_model(parse_model(config_.model), data_.train.form());
+  optimizer_ = optimizer_for(config_, model_.module->parameters());
   rate_ = std::make_unique<LearningRate>(config_.schedule, config_.lr, total_steps());
 }
 
 std::int64_t Trainer::total_steps() const {
-  const auto slice = static_cast<double>(config_.batch) * job_.size();
-  const auto per_epoch = static_cast<std::int64_t>(std::ceil(static_cast<double>(data_.train.size()) / slice));
-  const std::int64_t all = per_epoch * config_.epochs;
+  const std::int64_t all = steps_per_epoch(config_, data_.train.size()) * config_.epochs;
   return config_.steps > 0 ? std::min(all, config_.steps) : all;
 }
 
 void Trainer::introduce() {
   std::int64_t parameters = 0;
-  for (const torch::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
+  for (const torch::Tensor& parameter : model_.module->parameters()) parameters += parameter.numel();
   std::string line = fmt::format(
       "{} ({} parameters) on {}: {} + {} examples; {} worker{}{} x batch {}, {} lr {}, {}", config_.model,
       with_thousands(parameters), config_.data, with_thousands(static_cast<std::int64_t>(data_.train.size())),
       with_thousands(static_cast<std::int64_t>(data_.test.size())), job_.size(), job_.size() == 1 ? "" : "s",
-      hosts() == 1 ? "" : fmt::format(" on {} hosts ({})", hosts(), job_.endpoint().facts().network), config_.batch,
-      config_.optimizer, config_.lr, config_.plan.text());
+      hosts() == 1 ? "" : fmt::format(" on {} hosts ({})", hosts(), job_.endpoint().facts().network),
+      batch_text(config_.batch), config_.optimizer, config_.lr, config_.plan.text());
   if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
   journal_->introduce(line);
   if (blas_is_slow())
@@ -176,7 +156,7 @@ int Trainer::run() {
 
 void Trainer::train_epoch() {
   loader_->begin_epoch(at_.epoch, at_.consumed);
-  model_->train();
+  model_.module->train();
   step_began_ = now();
   while (!stopping()) {
     const TimePoint start = now();
@@ -215,20 +195,35 @@ void Trainer::train_step(const Batch& batch) {
   agree(tally);
 }
 
-// Gradients of the mean over all workers' examples: a worker's mean counts by its share of them. Of full batches that
-// is a factor of one.
+// Gradients of the mean over all workers' examples: a part's mean counts by its share of them. Of full batches that is
+// a factor of one. A batch that is too large for memory goes through the model in parts.
 Tally Trainer::forward_backward(const Batch& batch) {
   // To none: backward then hands its gradients over, and copying them into the arena costs half of what zeroing the old
   // ones and adding to them would.
-  model_->zero_grad(true);
+  model_.module->zero_grad(true);
   if (batch.size() == 0) return {};
-  const torch::Tensor labels = labels_of(batch);
-  const torch::Tensor logits = model_->forward(images_of(batch, data_.train.shape()));
-  torch::Tensor loss = torch::nn::functional::cross_entropy(logits, labels);
-  const bool even = batch.size() * static_cast<std::size_t>(job_.size()) == batch.global_size;
-  const double weight = static_cast<double>(batch.size()) * job_.size() / static_cast<double>(batch.global_size);
-  (even ? loss : loss * weight).backward();
-  return tally_of(loss, logits, labels);
+  const Form& form = data_.train.form();
+  const torch::Tensor inputs = inputs_of(batch, form);
+  const torch::Tensor answers = answers_of(batch, form);
+  const auto size = static_cast<std::int64_t>(batch.size());
+  Tally tally;
+  for (std::int64_t first = 0; first < size; first += config_.micro_batch) {
+    const std::int64_t count = std::min<std::int64_t>(config_.micro_batch, size - first);
+    const double weight = static_cast<double>(count) * job_.size() / static_cast<double>(batch.global_size);
+    std::optional<DataParallel::NoSync> quiet;
+    if (first + count < size) quiet.emplace(*parallel_);
+    tally += forward_backward(inputs.narrow(0, first, count),
+                              answers.narrow(0, first * form.predictions(), count * form.predictions()), weight);
+  }
+  return tally;
+}
+
+Tally Trainer::forward_backward(const torch::Tensor& inputs, const torch::Tensor& answers, double weight) {
+  const Form& form = data_.train.form();
+  const torch::Tensor outputs = model_.forward(inputs);
+  torch::Tensor loss = loss_of(outputs, answers, form);
+  (weight == 1 ? loss : loss * weight).backward();
+  return tally_of(loss, outputs, answers, form);
 }
 
 // See Note [Steps and agreement].
@@ -240,7 +235,7 @@ void Trainer::agree(Tally& tally) {
   std::fill(values.begin(), values.end(), 0.0);
   values[0] = tally.loss;
   values[1] = tally.correct;
-  values[2] = tally.examples;
+  values[2] = tally.predictions;
   values[3] = seconds(whole_step);
   const std::size_t first_signal = 4;
   const std::size_t first_share = first_signal + StopSignals::kCount;
@@ -257,13 +252,11 @@ void Trainer::agree(Tally& tally) {
   }
   at_.seconds += duration;
   for (Tally* sum : {&at_.tally, &point_}) {
-    sum->loss += tally.loss;
-    sum->correct += tally.correct;
-    sum->examples += tally.examples;
+    *sum += tally;
   }
   if (++steps_here_ > kWarmUpSteps) {
     for (Rate* rate : {&epoch_rate_, &run_rate_, &point_rate_}) {
-      rate->examples += tally.examples;
+      rate->examples += tally.predictions / data_.train.form().predictions();
       rate->seconds += duration;
     }
   }
@@ -282,19 +275,18 @@ void Trainer::tell_progress() {
     point_rate_ = {};
   }
   journal_->tell_progress(now(), [&] {
-    const std::int64_t steps_per_epoch = total_steps() / std::max(1, config_.epochs);
+    const std::int64_t steps = steps_per_epoch(config_, data_.train.size());
     const double per_step = at_.seconds / static_cast<double>(std::max<std::int64_t>(1, at_.step));
-    const auto slice = static_cast<std::size_t>(config_.batch * job_.size());
-    return Progress{
-        .epoch = at_.epoch + 1,
-        .epochs = config_.epochs,
-        .step = static_cast<std::int64_t>((at_.consumed + slice - 1) / slice),
-        .steps = std::max(steps_per_epoch, static_cast<std::int64_t>((data_.train.size() + slice - 1) / slice)),
-        .samples_per_s = run_rate_.per_second(),
-        .loss = at_.tally.mean_loss(),
-        .accuracy = at_.tally.accuracy(),
-        .seconds_left = per_step * static_cast<double>(total_steps() - at_.step),
-        .wait_shares = wait_shares_};
+    const double done = static_cast<double>(at_.consumed) / static_cast<double>(data_.train.size());
+    return Progress{.epoch = at_.epoch + 1,
+                    .epochs = config_.epochs,
+                    .step = static_cast<std::int64_t>(std::ceil(done * static_cast<double>(steps))),
+                    .steps = steps,
+                    .samples_per_s = run_rate_.per_second(),
+                    .loss = at_.tally.mean_loss(),
+                    .accuracy = at_.tally.accuracy(),
+                    .seconds_left = per_step * static_cast<double>(total_steps() - at_.step),
+                    .wait_shares = wait_shares_};
   });
 }
 
@@ -307,7 +299,7 @@ void Trainer::record(Activity activity, TimePoint start, Duration length) {
 Tally Trainer::evaluate(const Dataset& data) {
   const TimePoint start = now();
   const torch::NoGradGuard no_grad;
-  model_->eval();
+  model_.module->eval();
   const Range share = share_of(data.size(), job_.size(), job_.rank());
   Tally sum;
   Batch batch;
@@ -317,15 +309,15 @@ Tally Trainer::evaluate(const Dataset& data) {
     for (std::size_t i = first; i < std::min<std::size_t>(share.last, first + kEvaluationBatch); ++i)
       indices.push_back(static_cast<std::uint32_t>(i));
     fill(batch, data, data_.normalisation, indices);
-    const torch::Tensor labels = labels_of(batch);
-    const torch::Tensor logits = model_->forward(images_of(batch, data.shape()));
-    const Tally part = tally_of(torch::nn::functional::cross_entropy(logits, labels), logits, labels);
-    sum = {sum.loss + part.loss, sum.correct + part.correct, sum.examples + part.examples};
+    const Form& form = data.form();
+    const torch::Tensor answers = answers_of(batch, form);
+    const torch::Tensor outputs = model_.forward(inputs_of(batch, form));
+    sum += tally_of(loss_of(outputs, answers, form), outputs, answers, form);
   }
-  std::vector<double> values = {sum.loss, sum.correct, sum.examples};
+  std::vector<double> values = {sum.loss, sum.correct, sum.predictions};
   parallel_->communicator().allreduce(view(values), ReduceOp::sum,
                                       {.name = "evaluation", .algorithm = Algorithm::ordered});
-  model_->train();
+  model_.module->train();
   record(Activity::evaluate, start, now() - start);
   return {values[0], values[1], values[2]};
 }
@@ -396,7 +388,7 @@ void Trainer::finish() {
     const Tally test = evaluate(data_.test);
     last_.test_loss = test.mean_loss();
     last_.test_accuracy = test.accuracy();
-    if (at_.tally.examples > 0) {
+    if (at_.tally.predictions > 0) {
       last_.loss = at_.tally.mean_loss();
       last_.train_accuracy = at_.tally.accuracy();
     } else if (const EpochMetrics* earlier = journal_->last_epoch()) {  // resumed, with nothing left to do
@@ -409,7 +401,7 @@ void Trainer::finish() {
   }
   const std::uint64_t bytes = bytes_sent();
   const auto traces = gather_traces(parallel_->communicator(), job_.host(), trace_);
-  if (job_.rank() == 0) save_model(config_.out, *model_, fmt::format("{} on {}", config_.model, config_.data));
+  if (job_.rank() == 0) save_model(config_.out, *model_.module, fmt::format("{} on {}", config_.model, config_.data));
   const nlohmann::ordered_json final = {{"final", true},
                                         {"stop_reason", stop_reason_},
                                         {"epoch", at_.epoch},

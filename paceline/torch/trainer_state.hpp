@@ -5,7 +5,6 @@
 // step, and decide alike: to stop, to save, to go on.
 #pragma once
 
-#include <torch/nn/modules/container/sequential.h>
 #include <torch/optim/optimizer.h>
 
 #include <memory>
@@ -17,21 +16,13 @@
 #include "paceline/record/checkpoint_files.hpp"
 #include "paceline/torch/data_parallel.hpp"
 #include "paceline/torch/learning_rate.hpp"
+#include "paceline/torch/models.hpp"
 #include "paceline/torch/run_journal.hpp"
 #include "paceline/torch/stop_signals.hpp"
+#include "paceline/torch/task.hpp"
 #include "paceline/torch/trainer.hpp"
 
 namespace paceline {
-
-// Sums over examples.
-struct Tally {
-  double loss = 0;
-  double correct = 0;
-  double examples = 0;
-
-  double mean_loss() const { return examples > 0 ? loss / examples : 0; }
-  double accuracy() const { return examples > 0 ? correct / examples : 0; }
-};
 
 class Trainer {
  public:
@@ -69,6 +60,7 @@ class Trainer {
   void train_epoch();
   void train_step(const Batch& batch);
   Tally forward_backward(const Batch& batch);
+  Tally forward_backward(const torch::Tensor& inputs, const torch::Tensor& answers, double weight);
   void agree(Tally& tally);
   void tell_progress();
   void end_epoch();
@@ -87,7 +79,7 @@ class Trainer {
   StopSignals signals_;
   DataSplit data_;
   std::optional<Dataset> valid_;
-  torch::nn::Sequential model_{nullptr};
+  Model model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   CheckpointFiles checkpoints_;
   Trace trace_;

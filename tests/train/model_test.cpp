@@ -7,23 +7,21 @@
 #include "paceline/data/batch.hpp"
 #include "paceline/data/open.hpp"
 #include "paceline/torch/models.hpp"
+#include "paceline/torch/task.hpp"
 #include "tests/train/train_run.hpp"
 
 namespace paceline {
 namespace {
 
-double accuracy_on(torch::nn::Sequential& model, const Dataset& data, const Normalisation& normalisation) {
+double accuracy_on(const Model& model, const Dataset& data, const Normalisation& normalisation) {
   std::vector<std::uint32_t> all(data.size());
   std::iota(all.begin(), all.end(), 0U);
   Batch batch;
   fill(batch, data, normalisation, all);
-  const auto n = static_cast<std::int64_t>(batch.size());
-  const Shape shape = data.shape();
   const torch::NoGradGuard no_grad;
-  const torch::Tensor logits =
-      model->forward(torch::from_blob(batch.pixels.data(), {n, shape.channels, shape.height, shape.width}));
-  const torch::Tensor labels = torch::from_blob(batch.labels.data(), {n}, torch::kLong);
-  return static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>()) / static_cast<double>(n);
+  const torch::Tensor outputs = model.forward(inputs_of(batch, data.form()));
+  const torch::Tensor answers = answers_of(batch, data.form());
+  return tally_of(loss_of(outputs, answers, data.form()), outputs, answers, data.form()).accuracy();
 }
 
 TEST(TrainModel, LoadsElsewhereAndIsAsGoodAsReported) {
@@ -32,9 +30,9 @@ TEST(TrainModel, LoadsElsewhereAndIsAsGoodAsReported) {
     const Ended ended = run.train({"--model", name, "--data", "digits", "--workers", "2", "--epochs", "4"});
     const double reported = json_lines(ended.output).back().at("test_accuracy");
     const DataSplit digits = open_data("digits");
-    torch::nn::Sequential model = make_model(parse_model(name), digits.train.shape(), digits.train.classes());
-    torch::load(model, run.path("model.pt"));
-    model->eval();
+    const Model model = make_model(parse_model(name), digits.train.form());
+    torch::load(model.module, run.path("model.pt"));
+    model.module->eval();
     EXPECT_DOUBLE_EQ(accuracy_on(model, digits.test, digits.normalisation), reported) << name;
     EXPECT_GT(reported, 0.5);
   }
