@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "paceline/data/data_test_support.hpp"
 
@@ -152,9 +153,21 @@ TEST(Sampler, EveryPlaceIsEquallyLikely) {
   }
 }
 
+TEST(Sampler, OfTheWholeSetAStepTakesEveryExampleOnce) {
+  Sampler sampler({.samples = 11, .batch = kWholeSet, .workers = 3});
+  sampler.begin_epoch(2);
+  ASSERT_EQ(sampler.steps(), 1U);
+  EXPECT_EQ(sampler.global_size(0), 11U);
+  std::set<std::uint32_t> seen;
+  for (int worker = 0; worker < 3; ++worker) {
+    for (const std::uint32_t example : sampler.indices(0, worker)) EXPECT_TRUE(seen.insert(example).second);
+  }
+  EXPECT_EQ(seen.size(), 11U);
+}
+
 TEST(Sampler, OptionsThatCannotBeAreRefused) {
   const auto sentence = [](const SamplerOptions& options) { return refusal([&] { Sampler sampler(options); }); };
-  EXPECT_TRUE(says(sentence({.samples = 10, .batch = 0}), "a batch of 0 is impossible"));
+  EXPECT_TRUE(says(sentence({.samples = 10, .batch = -1}), "a batch of -1 is impossible"));
   EXPECT_TRUE(says(sentence({.samples = 10, .batch = 1, .workers = 0}), "0 workers are impossible"));
   EXPECT_TRUE(says(sentence({.samples = 3, .batch = 1, .workers = 4}), "4 workers cannot share 3 examples"));
   EXPECT_TRUE(says(sentence({.samples = 0, .batch = 1, .workers = 1}), "1 workers cannot share 0 examples"));
