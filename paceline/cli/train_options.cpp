@@ -43,6 +43,10 @@ void add_what(CLI::App& command, TrainArguments& a) {
 void add_how(CLI::App& command, TrainArguments& a) {
   command.add_option("--optimizer", a.config.optimizer, fmt::format("{}", fmt::join(optimizer_names(), ", ")))
       ->capture_default_str();
+  command
+      .add_option("--precision", a.config.precision,
+                  "In which numbers layers compute: fp32, bf16, or auto for the quicker one on this machine")
+      ->capture_default_str();
   command.add_option("--lr", a.config.lr, "Learning rate (default: the optimizer's)")
       ->check(CLI::Range(1e-12, 1e6))
       ->type_name("FLOAT");

@@ -61,6 +61,8 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
+std::vector<std::string> precision_names() { return {"fp32", "bf16", "auto"}; }
+
 std::vector<std::string> schedule_names() { return {"constant", "cosine", "plateau"}; }
 
 std::string Target::text() const {
@@ -109,6 +111,7 @@ void check_words(const TrainConfig& config) try {
   require_finite("--weight-decay", config.weight_decay);
   require_finite("--clip", config.clip);
   require_known("optimizer", config.optimizer, optimizer_names());
+  require_known("precision", config.precision, precision_names());
   require_known("schedule", config.schedule, schedule_names());
   if (config.resume && config.out.empty()) throw Error(Code::invalid, "--resume needs --out with the run's folder");
   to_json(config).dump();
@@ -153,6 +156,7 @@ nlohmann::ordered_json to_json(const TrainConfig& c) {
           {"micro_batch", c.micro_batch},
           {"epochs", c.epochs},
           {"steps", c.steps},
+          {"precision", c.precision},
           {"optimizer", c.optimizer},
           {"lr", c.lr},
           {"weight_decay", c.weight_decay},
@@ -188,6 +192,7 @@ TrainConfig train_config_from(const nlohmann::json& given) try {
   json.at("micro_batch").get_to(c.micro_batch);
   json.at("epochs").get_to(c.epochs);
   json.at("steps").get_to(c.steps);
+  json.at("precision").get_to(c.precision);
   json.at("optimizer").get_to(c.optimizer);
   json.at("lr").get_to(c.lr);
   json.at("weight_decay").get_to(c.weight_decay);

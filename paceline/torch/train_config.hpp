@@ -32,12 +32,13 @@ double parse_share(const std::string& text);  // "10%" and "0.1"; Error{invalid}
 struct TrainConfig {
   std::string model = "cnn";
   std::string data = "fashion";
-  int workers = 1;         // 0: as many as there are when they have met; rank 0 then settles the rest
-  int threads = 1;         // per worker; 0: each its part of the cores, likewise
-  int batch = 64;          // per worker; kWholeSet: all examples in one step
-  int micro_batch = 1024;  // at most so many of them go through the model at once
-  int epochs = 0;          // 0: chosen by resolve
-  std::int64_t steps = 0;  // 0: no limit
+  int workers = 1;                 // 0: as many as there are when they have met; rank 0 then settles the rest
+  int threads = 1;                 // per worker; 0: each its part of the cores, likewise
+  int batch = 64;                  // per worker; kWholeSet: all examples in one step
+  int micro_batch = 1024;          // at most so many of them go through the model at once
+  int epochs = 0;                  // 0: chosen by resolve
+  std::int64_t steps = 0;          // 0: no limit
+  std::string precision = "fp32";  // or bf16; auto: bf16 if that is quicker here
   std::string optimizer = "momentum";
   double lr = 0;  // 0: the optimizer's default, by resolve
   double weight_decay = 0;
@@ -77,5 +78,6 @@ void require_same_run(const std::string& path, const nlohmann::json& state, cons
 // For help and errors.
 std::vector<std::string> optimizer_names();
 std::vector<std::string> schedule_names();
+std::vector<std::string> precision_names();
 
 }  // namespace paceline

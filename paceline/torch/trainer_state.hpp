@@ -17,6 +17,7 @@
 #include "paceline/torch/data_parallel.hpp"
 #include "paceline/torch/learning_rate.hpp"
 #include "paceline/torch/models.hpp"
+#include "paceline/torch/precision.hpp"
 #include "paceline/torch/run_journal.hpp"
 #include "paceline/torch/stop_signals.hpp"
 #include "paceline/torch/task.hpp"
@@ -55,6 +56,7 @@ class Trainer {
   void go_to(const nlohmann::json& state);
   void share_position();
   void introduce();
+  void choose_precision();
   int hosts() const;
 
   void train_epoch();
@@ -85,6 +87,7 @@ class Trainer {
   Trace trace_;
   Position at_;
   std::unique_ptr<LearningRate> rate_;
+  Precision precision_ = Precision::fp32;
   std::unique_ptr<RunJournal> journal_;
   std::unique_ptr<Loader> loader_;
   Arena agreement_;
