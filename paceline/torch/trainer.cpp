@@ -62,6 +62,7 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
     valid_ = std::move(held_out);
   }
   make_model();
+  const double trial = config_.precision == "fp32" ? 1 : try_bf16();
   if (config_.resume && job_.rank() == 0) restore(newest_checkpoint());
   parallel_ = std::make_unique<DataParallel>(job_, *model_.module, *optimizer_, config_.plan.text(),
                                              DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
@@ -82,7 +83,7 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
   times_.rank = job_.rank();
   times_.host = job_.host();
   introduce();
-  choose_precision();
+  choose_precision(trial);
 }
 
 void Trainer::make_model() {
@@ -112,32 +113,38 @@ void Trainer::introduce() {
     journal_->remark("LibTorch runs on a slow BLAS here; installing libopenblas0-pthread makes it many times quicker");
 }
 
-// All ranks compute in the same numbers, whatever each has measured. The trial leaves no trace: neither in parameters
-// and buffers nor in the random numbers that follow.
-void Trainer::choose_precision() {
-  if (config_.precision == "fp32") return;
-  const auto generator = generator_state();
+// Before anything listens to the gradients. It leaves no trace: neither in parameters and buffers nor in the random
+// numbers that follow.
+double Trainer::try_bf16() {
+  const std::string generator = generator_state();
   Batch batch;
   std::vector<std::uint32_t> indices;
-  const std::size_t most =
-      std::min<std::size_t>(config_.batch == kWholeSet ? kWholeSetTrial : config_.batch, data_.train.size());
-  for (std::size_t i = 0; i < most; ++i) indices.push_back(static_cast<std::uint32_t>(i));
+  const int examples = config_.batch == kWholeSet ? kWholeSetTrial : std::min(config_.batch, config_.micro_batch);
+  for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(examples), data_.train.size()); ++i)
+    indices.push_back(static_cast<std::uint32_t>(i));
   fill(batch, data_.train, data_.normalisation, indices);
-  const Form& form = data_.train.form();
-  model_.module->eval();
-  std::vector<double> ratio = {bf16_over_fp32([&](Precision precision) {
-    const torch::NoGradGuard no_grad;
-    const ComputeIn numbers(precision);
-    model_.forward(inputs_of(batch, form));
-  })};
+  model_.module->eval();  // leaves running statistics alone
+  const double ratio = bf16_over_fp32([&](Precision precision) {
+    precision_ = precision;
+    forward_backward(inputs_of(batch, data_.train.form()), answers_of(batch, data_.train.form()), 1);
+    model_.module->zero_grad(true);
+  });
+  precision_ = Precision::fp32;
   model_.module->train();
   set_generator_state(generator);
+  return ratio;
+}
+
+// All ranks compute in the same numbers, whatever each has measured.
+void Trainer::choose_precision(double bf16_over_fp32) {
+  if (config_.precision == "fp32") return;
+  std::vector<double> ratio = {bf16_over_fp32};
   parallel_->communicator().allreduce(view(ratio), ReduceOp::average, {.name = "precision"});
   const bool pays = ratio[0] < 1;
   if (pays || config_.precision == "bf16") precision_ = Precision::bf16;
   if (config_.precision == "auto" || !pays)
-    journal_->remark(fmt::format("bf16 takes {:.2f} times as long as fp32 here, in the forward pass; computing in {}",
-                                 ratio[0], name(precision_)));
+    journal_->remark(
+        fmt::format("bf16 takes {:.2f} times as long as fp32 here; computing in {}", ratio[0], name(precision_)));
 }
 
 int Trainer::hosts() const {

@@ -56,7 +56,8 @@ class Trainer {
   void go_to(const nlohmann::json& state);
   void share_position();
   void introduce();
-  void choose_precision();
+  double try_bf16();
+  void choose_precision(double bf16_over_fp32);
   int hosts() const;
 
   void train_epoch();
