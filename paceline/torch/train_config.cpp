@@ -147,70 +147,90 @@ void require_same_run(const std::string& path, const nlohmann::json& state, cons
   }
 }
 
-nlohmann::ordered_json to_json(const TrainConfig& c) {
-  return {{"model", c.model},
-          {"data", c.data},
-          {"workers", c.workers},
-          {"threads", c.threads},
-          {"batch", c.batch},
-          {"micro_batch", c.micro_batch},
-          {"epochs", c.epochs},
-          {"steps", c.steps},
-          {"precision", c.precision},
-          {"optimizer", c.optimizer},
-          {"lr", c.lr},
-          {"weight_decay", c.weight_decay},
-          {"clip", c.clip},
-          {"schedule", c.schedule},
-          {"valid", c.valid},
-          {"until", c.until ? c.until->text() : ""},
-          {"seed", c.seed},
-          {"plan", c.plan.text()},
-          {"bucket_bytes", c.bucket_bytes},
-          {"check_every", c.check_every},
-          {"out", c.out},
-          {"resume", c.resume},
-          {"keep", c.keep},
-          {"checkpoint_every", c.checkpoint_every},
-          {"json", c.json},
-          {"quiet", c.quiet}};
+namespace {
+
+// Every key with its member, for writing and for reading.
+template <class Config, class Visit>
+void each_key(Config& c, const Visit& visit) {
+  visit("model", c.model);
+  visit("init", c.init);
+  visit("data", c.data);
+  visit("augment", c.augment);
+  visit("workers", c.workers);
+  visit("threads", c.threads);
+  visit("batch", c.batch);
+  visit("micro_batch", c.micro_batch);
+  visit("epochs", c.epochs);
+  visit("scale_epochs", c.scale_epochs);
+  visit("steps", c.steps);
+  visit("precision", c.precision);
+  visit("ghost_batch", c.ghost_batch);
+  visit("checkpoint_activations", c.checkpoint_activations);
+  visit("optimizer", c.optimizer);
+  visit("lr", c.lr);
+  visit("scale_lr", c.scale_lr);
+  visit("warmup", c.warmup);
+  visit("weight_decay", c.weight_decay);
+  visit("clip", c.clip);
+  visit("schedule", c.schedule);
+  visit("noise", c.noise);
+  visit("gradient_statistics", c.gradient_statistics);
+  visit("sharpness", c.sharpness);
+  visit("online", c.online);
+  visit("buffers", c.buffers);
+  visit("valid", c.valid);
+  visit("until", c.until);
+  visit("seed", c.seed);
+  visit("plan", c.plan);
+  visit("bucket_bytes", c.bucket_bytes);
+  visit("check_every", c.check_every);
+  visit("out", c.out);
+  visit("resume", c.resume);
+  visit("keep", c.keep);
+  visit("checkpoint_every", c.checkpoint_every);
+  visit("json", c.json);
+  visit("quiet", c.quiet);
 }
 
-TrainConfig train_config_from(const nlohmann::json& given) try {
-  TrainConfig c;
-  nlohmann::json json = to_json(c);
-  for (const auto& [key, value] : given.items()) {
-    if (!json.contains(key))
+template <class T>
+nlohmann::json written(const T& value) {
+  return value;
+}
+nlohmann::json written(const std::optional<Target>& target) { return target ? target->text() : ""; }
+nlohmann::json written(const Plan& plan) { return plan.text(); }
+
+template <class T>
+void read(const nlohmann::json& json, T& value) {
+  json.get_to(value);
+}
+void read(const nlohmann::json& json, std::optional<Target>& target) {
+  if (const auto text = json.get<std::string>(); !text.empty()) target = parse_target(text);
+}
+void read(const nlohmann::json& json, Plan& plan) { plan = parse_plan(json.get<std::string>()); }
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const TrainConfig& config) {
+  nlohmann::ordered_json json;
+  each_key(config, [&](const char* key, const auto& value) { json[key] = written(value); });
+  return json;
+}
+
+TrainConfig train_config_from(const nlohmann::json& json) try {
+  TrainConfig config;
+  std::size_t known = 0;
+  each_key(config, [&](const char* key, auto& value) {
+    if (!json.contains(key)) return;
+    read(json.at(key), value);
+    ++known;
+  });
+  if (known == json.size()) return config;
+  const nlohmann::json mine = to_json(TrainConfig{});
+  for (const auto& [key, value] : json.items()) {
+    if (!mine.contains(key))
       throw Error(Code::invalid, fmt::format("the configuration of a training run has no '{}'", key));
-    json[key] = value;
   }
-  json.at("model").get_to(c.model);
-  json.at("data").get_to(c.data);
-  json.at("workers").get_to(c.workers);
-  json.at("threads").get_to(c.threads);
-  json.at("batch").get_to(c.batch);
-  json.at("micro_batch").get_to(c.micro_batch);
-  json.at("epochs").get_to(c.epochs);
-  json.at("steps").get_to(c.steps);
-  json.at("precision").get_to(c.precision);
-  json.at("optimizer").get_to(c.optimizer);
-  json.at("lr").get_to(c.lr);
-  json.at("weight_decay").get_to(c.weight_decay);
-  json.at("clip").get_to(c.clip);
-  json.at("schedule").get_to(c.schedule);
-  json.at("valid").get_to(c.valid);
-  if (const auto until = json.at("until").get<std::string>(); !until.empty()) c.until = parse_target(until);
-  json.at("seed").get_to(c.seed);
-  c.plan = parse_plan(json.at("plan").get<std::string>());
-  json.at("bucket_bytes").get_to(c.bucket_bytes);
-  json.at("check_every").get_to(c.check_every);
-  json.at("out").get_to(c.out);
-  json.at("resume").get_to(c.resume);
-  json.at("keep").get_to(c.keep);
-  json.at("checkpoint_every").get_to(c.checkpoint_every);
-  json.at("json").get_to(c.json);
-  json.at("quiet").get_to(c.quiet);
-  return c;
+  throw Error(Code::invalid, "this is not the configuration of a training run: it is no object");
 } catch (const nlohmann::json::exception& error) {
   throw Error(Code::invalid, fmt::format("this is not the configuration of a training run: {}", error.what()));
 }
