@@ -145,6 +145,14 @@ TEST(Planner, RingsAndChainsEnterEveryHostOnce) {
   }
 }
 
+// Between two hosts butterfly sends as many bytes as the others, in fewer rounds, but adds up twice as much.
+TEST(Planner, BetweenTwoHostsButterflyIsForShortVectors) {
+  Planner planner({.ranks = 2, .index = 0, .cores = 8, .hosts = {0, 1}});
+  EXPECT_EQ(planner.resolve(Collective::allreduce, Algorithm::automatic, 64 << 10), Algorithm::butterfly);
+  for (const std::size_t bytes : {1 << 20, 4 << 20, 64 << 20})
+    EXPECT_NE(planner.resolve(Collective::allreduce, Algorithm::automatic, bytes), Algorithm::butterfly) << bytes;
+}
+
 TEST(Planner, TakesTheHierarchyWhereRanksShareTheLinksOfHosts) {
   Planner shared({.ranks = 8, .index = 0, .cores = 8, .hosts = {0, 0, 0, 0, 1, 1, 1, 1}});
   EXPECT_EQ(shared.resolve(Collective::allreduce, Algorithm::automatic, 64 << 20), Algorithm::hierarchical);
