@@ -18,9 +18,9 @@ namespace {
 constexpr std::uint64_t kTestSeed = 4180;                  // of the test part: the same whatever a run's seed is
 constexpr std::size_t kMostValues = std::size_t{1} << 30;  // of all rows together: 4 GiB
 
-Goal parse_goal(const std::string& word) {
-  if (word == "class") return Goal::classes;
-  if (word == "number") return Goal::number;
+Prediction parse_goal(const std::string& word) {
+  if (word == "class") return Prediction::classes;
+  if (word == "number") return Prediction::number;
   throw Error(Code::invalid, fmt::format("in csv, 'predict={}' must be predict=class or predict=number", word));
 }
 

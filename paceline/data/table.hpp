@@ -16,14 +16,14 @@
 
 namespace paceline {
 
-enum class Goal { automatic, classes, number };
+enum class Prediction { automatic, classes, number };
 
 struct TableOptions {
   std::string file;
   std::string target = {};     // a column's name; the last one if empty
   double test = 0.2;           // a random share of the rows, always the same
   std::string test_file = {};  // instead of the share, if given
-  Goal goal = Goal::automatic;
+  Prediction goal = Prediction::automatic;
 };
 
 // "houses.csv,target=price,test=20%,predict=number"; after test= a share or a file, after predict= class or number.

@@ -54,10 +54,11 @@ void check_count(std::size_t classes, const CsvTable& table, std::size_t source,
 
 }  // namespace
 
-TargetCode::TargetCode(const TableRows& train, std::size_t source, Goal goal) : source_(source) {
+TargetCode::TargetCode(const TableRows& train, std::size_t source, Prediction goal) : source_(source) {
   require_targets(train, source);
   numeric_ = all_numbers(train, source);
-  const bool classes = goal == Goal::automatic ? !numeric_ || few_integers(train, source) : goal == Goal::classes;
+  const bool classes =
+      goal == Prediction::automatic ? !numeric_ || few_integers(train, source) : goal == Prediction::classes;
   if (classes) learn_classes(train);
 }
 

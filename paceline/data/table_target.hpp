@@ -14,7 +14,7 @@ namespace paceline {
 class TargetCode {
  public:
   // Error{invalid} if the goal cannot be reached with such a column.
-  TargetCode(const TableRows& train, std::size_t source, Goal goal);
+  TargetCode(const TableRows& train, std::size_t source, Prediction goal);
 
   std::size_t source() const { return source_; }
   int classes() const { return static_cast<int>(names_.size()); }  // 0: a number

@@ -81,9 +81,9 @@ TEST(Table, TwentyDifferentIntegersAreClassesAndMoreAreNumbers) {
   EXPECT_EQ(split_of(counted(20), counted(1)).train.classes(), 20);
   EXPECT_EQ(split_of(counted(21), counted(1)).train.classes(), 0);
   EXPECT_EQ(split_of(counted(3, ".5"), counted(1)).train.classes(), 0);
-  EXPECT_EQ(split_of(counted(3, ".5"), counted(1, ".5"), {.goal = Goal::classes}).train.classes(), 3);
-  EXPECT_EQ(split_of(counted(21), counted(1), {.goal = Goal::classes}).train.classes(), 21);
-  EXPECT_EQ(split_of(counted(5), counted(1), {.goal = Goal::number}).train.classes(), 0);
+  EXPECT_EQ(split_of(counted(3, ".5"), counted(1, ".5"), {.goal = Prediction::classes}).train.classes(), 3);
+  EXPECT_EQ(split_of(counted(21), counted(1), {.goal = Prediction::classes}).train.classes(), 21);
+  EXPECT_EQ(split_of(counted(5), counted(1), {.goal = Prediction::number}).train.classes(), 0);
 }
 
 TEST(Table, ANumberToPredictStaysInItsUnit) {
@@ -113,14 +113,14 @@ TEST(Table, WhatIsWrongIsSaidWithLineAndColumn) {
   EXPECT_TRUE(says(refusal_of(good, "x,y\n1e99,a\n"), "b.csv, line 2, column 1 (x): 1e99 is too far from"));
   EXPECT_TRUE(says(refusal_of("x,y\n1e308,a\n-1e308,b", good), "column 1 (x) of a.csv are too large"));
   EXPECT_TRUE(
-      says(refusal_of(good, good, {.goal = Goal::number}), "line 2, column 2 (y): a number is to be predicted"));
+      says(refusal_of(good, good, {.goal = Prediction::number}), "line 2, column 2 (y): a number is to be predicted"));
   EXPECT_TRUE(says(refusal_of(good, good, {.target = "z"}), "a.csv has no column 'z': there are x, y"));
   EXPECT_TRUE(says(refusal_of(good, "x,z\n1,a\n"), "column 2 of b.csv is 'z', but that of a.csv is 'y'"));
   EXPECT_TRUE(says(refusal_of(good, "x\n1\n"), "column 2 of b.csv is 'no more', but"));
   EXPECT_TRUE(says(refusal_of("x,y\n1,a\n2,a\n", good), "column 2 (y) of a.csv has the same value everywhere"));
   EXPECT_TRUE(says(refusal_of("x\nq\n", "x\nq\n"), "a.csv has a single column"));
   EXPECT_TRUE(says(refusal_of(counted(257, "q"), counted(1, "q")), "has 257 classes, but there may be 256; target="));
-  EXPECT_TRUE(says(refusal_of(counted(300), counted(1), {.goal = Goal::classes}), "; predict=number takes it"));
+  EXPECT_TRUE(says(refusal_of(counted(300), counted(1), {.goal = Prediction::classes}), "; predict=number takes it"));
 }
 
 TEST(Table, AColumnOfTooManyCategoriesIsNamed) {
@@ -134,7 +134,7 @@ TEST(Table, OptionsAreRead) {
   EXPECT_EQ(options.file, "h.csv");
   EXPECT_EQ(options.target, "price");
   EXPECT_EQ(options.test, 0.25);
-  EXPECT_EQ(options.goal, Goal::number);
+  EXPECT_EQ(options.goal, Prediction::number);
   EXPECT_EQ(parse_table_options("h.csv,test=other.csv").test_file, "other.csv");
   EXPECT_TRUE(says(refusal([] { parse_table_options("h.csv,test=120%"); }), "needs a share above 0%"));
   EXPECT_TRUE(says(refusal([] { parse_table_options("h.csv,predict=x"); }), "must be predict=class or"));
