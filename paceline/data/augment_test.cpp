@@ -59,7 +59,7 @@ TEST(Augmentation, IsForImagesThatAreLargeEnough) {
   EXPECT_EQ(refused({.shape = {1, 5, 5}, .classes = 2}), "accepted");
   EXPECT_TRUE(says(refused({.shape = {1, 5, 4}, .classes = 2}), "crop:4 would move images of 1x5x4"));
   EXPECT_TRUE(says(refused({.kind = Kind::text, .shape = {1, 1, 64}, .classes = 9}), "is for images, not for text"));
-  EXPECT_EQ(refusal([] { check_augmentation({}, {.kind = Kind::table}); }), "accepted");
+  EXPECT_EQ(refusal([] { check_augmentation({}, {.kind = Kind::table, .shape = {}}); }), "accepted");
 }
 
 TEST(PlacePlane, DoesWhatThePlainWayDoes) {

@@ -60,7 +60,8 @@ void parse_cifar10(std::span<const std::uint8_t> file, const std::string& name, 
 
 DataSplit read_cifar10_folder(const std::string& folder) {
   require_folder(folder, "cifar10");
-  return make_split(read_train(folder), read_test(folder));
+  Dataset train = read_train(folder);
+  return make_split(std::move(train), read_test(folder));
 }
 
 }  // namespace paceline

@@ -96,12 +96,12 @@ class CsvParser {
   }
 
   void take_header(const std::vector<std::string_view>& row) {
+    if (std::all_of(row.begin(), row.end(), [](std::string_view cell) { return parse_number(cell).has_value(); })) {
+      refuse(row_line_, 0, "the first line is to name the columns, but there are only numbers in it");
+    }
     std::set<std::string_view> seen;
     for (std::size_t i = 0; i < row.size(); ++i) {
       if (!seen.insert(row[i]).second) refuse(row_line_, i, fmt::format("the header names '{}' twice", row[i]));
-    }
-    if (std::all_of(row.begin(), row.end(), [](std::string_view cell) { return parse_number(cell).has_value(); })) {
-      refuse(row_line_, 0, "the first line is to name the columns, but there are only numbers in it");
     }
     if (row.size() == 1 && row[0].find_first_of(";\t") != std::string_view::npos) {
       refuse(row_line_, 0, "there is a single column; cells are separated by commas");

@@ -105,8 +105,8 @@ class TableCoder {
 
 DataSplit encode(const TableRows& train, const TableRows& test, const TableOptions& options) {
   const TableCoder coder(train, options);
-  DataSplit split = make_split(coder.encode(train, "the training part of " + train.table.name()),
-                               coder.encode(test, "the test part of " + test.table.name()));
+  Dataset trained = coder.encode(train, "the training part of " + train.table.name());
+  DataSplit split = make_split(std::move(trained), coder.encode(test, "the test part of " + test.table.name()));
   split.class_names = coder.class_names();
   return split;
 }

@@ -19,7 +19,7 @@ namespace paceline {
 enum class Prediction { automatic, classes, number };
 
 struct TableOptions {
-  std::string file;
+  std::string file = {};
   std::string target = {};     // a column's name; the last one if empty
   double test = 0.2;           // a random share of the rows, always the same
   std::string test_file = {};  // instead of the share, if given

@@ -65,8 +65,9 @@ DataSplit parse_text(std::span<const std::uint8_t> file, const TextOptions& opti
     return Dataset::of_text(options.length, static_cast<int>(vocabulary.size()), {first, last},
                             fmt::format("the {} part of {}", name, options.file));
   };
-  DataSplit split = make_split(part(characters.begin(), characters.end() - tested, "training"),
-                               part(characters.end() - tested, characters.end(), "test"));
+  const auto border = characters.end() - tested;
+  Dataset train = part(characters.begin(), border, "training");
+  DataSplit split = make_split(std::move(train), part(border, characters.end(), "test"));
   split.vocabulary = vocabulary;
   return split;
 }
