@@ -16,8 +16,8 @@ namespace paceline {
 struct Page {
   std::string body;
   int status = 200;
-  bool ranges = true;                      // whether it can begin in the middle
-  std::optional<std::size_t> stops_after;  // so many bytes of the answer
+  bool ranges = true;                           // whether it can begin in the middle
+  std::optional<std::size_t> stops_after = {};  // so many bytes of the answer
   enum class Then { close, wait } then = Then::close;
 };
 
