@@ -1,29 +1,41 @@
 #include "paceline/data/batch.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace paceline {
 namespace {
 
-using Table = std::array<float, 256>;
-
-Table normalised_values(const Normalisation& normalisation) {
-  Table table;
+PixelTable normalised_values(const Normalisation::Channel& normalisation) {
+  PixelTable table;
   for (std::size_t value = 0; value < table.size(); ++value) {
     table[value] = (static_cast<float>(value) / 255.0F - normalisation.mean) * normalisation.scale;
   }
   return table;
 }
 
-// A table costs as much as a third of one 28x28 image, and then every pixel is one load.
+void fill_plane(std::span<const std::uint8_t> plane, const PixelTable& table, float* out) {
+  std::transform(plane.begin(), plane.end(), out, [&](std::uint8_t value) { return table[value]; });
+}
+
+// A table costs as much as a third of one 28x28 image, and then every pixel is one load. Channel by channel, so that
+// one table, on the stack, is enough.
 void fill_images(Batch& batch, const Dataset& data, const Normalisation& normalisation,
-                 std::span<const std::uint32_t> indices) {
-  const Table table = normalised_values(normalisation);
-  float* out = batch.values.data();
-  for (const std::uint32_t index : indices) {
-    const auto pixels = data.pixels(index);
-    out = std::transform(pixels.begin(), pixels.end(), out, [&](std::uint8_t value) { return table[value]; });
+                 std::span<const std::uint32_t> indices, const Augmenter* augmenter) {
+  const Shape& shape = data.shape();
+  const std::size_t plane = shape.plane();
+  for (int channel = 0; channel < shape.channels; ++channel) {
+    const PixelTable table = normalised_values(normalisation.of(channel));
+    const std::size_t first = static_cast<std::size_t>(channel) * plane;
+    float* out = batch.values.data() + first;
+    for (const std::uint32_t index : indices) {
+      const auto pixels = data.pixels(index).subspan(first, plane);
+      if (augmenter != nullptr) {
+        place_plane(pixels, shape, augmenter->place(index), table, out);
+      } else {
+        fill_plane(pixels, table, out);
+      }
+      out += shape.pixels();
+    }
   }
 }
 
@@ -61,19 +73,29 @@ void fill_answers(Batch& batch, const Dataset& data, std::span<const std::uint32
   }
 }
 
-}  // namespace
-
-void fill(Batch& batch, const Dataset& data, const Normalisation& normalisation,
-          std::span<const std::uint32_t> indices) {
+void fill_batch(Batch& batch, const Dataset& data, const Normalisation& normalisation,
+                std::span<const std::uint32_t> indices, const Augmenter* augmenter) {
   batch.examples = indices.size();
   if (data.form().kind == Kind::text) return fill_text(batch, data, indices);
   batch.values.resize(indices.size() * data.shape().pixels());
   if (data.form().kind == Kind::images) {
-    fill_images(batch, data, normalisation, indices);
+    fill_images(batch, data, normalisation, indices, augmenter);
   } else {
     fill_rows(batch, data, indices);
   }
   fill_answers(batch, data, indices);
+}
+
+}  // namespace
+
+void fill(Batch& batch, const Dataset& data, const Normalisation& normalisation,
+          std::span<const std::uint32_t> indices) {
+  fill_batch(batch, data, normalisation, indices, nullptr);
+}
+
+void fill(Batch& batch, const Dataset& data, const Normalisation& normalisation, std::span<const std::uint32_t> indices,
+          const Augmenter& augmenter) {
+  fill_batch(batch, data, normalisation, indices, augmenter.augmentation.any() ? &augmenter : nullptr);
 }
 
 }  // namespace paceline

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "paceline/data/augment.hpp"
 #include "paceline/data/dataset.hpp"
 
 namespace paceline {
@@ -27,5 +28,8 @@ struct Batch {
 // never been that large.
 void fill(Batch& batch, const Dataset& data, const Normalisation& normalisation,
           std::span<const std::uint32_t> indices);
+// The same with images changed as the augmenter draws it.
+void fill(Batch& batch, const Dataset& data, const Normalisation& normalisation, std::span<const std::uint32_t> indices,
+          const Augmenter& augmenter);
 
 }  // namespace paceline

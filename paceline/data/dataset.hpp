@@ -19,6 +19,7 @@ struct Shape {
   std::size_t pixels() const {
     return static_cast<std::size_t>(channels) * static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   }
+  std::size_t plane() const { return static_cast<std::size_t>(height) * static_cast<std::size_t>(width); }
   bool operator==(const Shape&) const = default;
 };
 
@@ -101,16 +102,27 @@ class Dataset {
 
 // A pixel p becomes (p / 255 - mean) * scale. Those of the training set, also for the test set.
 struct Normalisation {
-  float mean = 0;
+  struct Channel {
+    float mean = 0;
+    float scale = 1;
+  };
+
+  float mean = 0;  // of all pixels
   float scale = 1;
+  std::vector<Channel> channels = {};  // of images of several channels, which have one each; then those hold
+
+  Channel of(int channel) const {
+    return channels.empty() ? Channel{mean, scale} : channels.at(static_cast<std::size_t>(channel));
+  }
 };
 
 struct DataSplit {
   Dataset train;
   Dataset test;
   Normalisation normalisation;
-  std::uint64_t fingerprint = 0;  // XXH3 of the content: a checkpoint of other data is recognised by it
-  std::string vocabulary = {};    // of text: the characters by their numbers
+  std::uint64_t fingerprint = 0;              // XXH3 of the content: a checkpoint of other data is recognised by it
+  std::string vocabulary = {};                // of text: the characters by their numbers
+  std::vector<std::string> class_names = {};  // of a table's classes, by their numbers
 };
 
 }  // namespace paceline

@@ -9,7 +9,7 @@
 namespace paceline {
 namespace {
 
-constexpr Normalisation kNormalisation = {.mean = 0.25F, .scale = 3.0F};
+const Normalisation kNormalisation = {.mean = 0.25F, .scale = 3.0F};
 
 // The plain way: no table, no thread, no buffers.
 Batch reference(const Dataset& data, const Sampler& sampler, std::size_t step, int worker) {
