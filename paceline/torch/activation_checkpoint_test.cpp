@@ -7,7 +7,7 @@
 namespace paceline {
 namespace {
 
-TEST(ActivationCheckpoint, GivesTheSameGradientsBitForBit) {
+TEST(ActivationCheckpoint, GivesTheSameGradientsBitForBitSlow) {
   for (const std::string name : {"resnet18", "vgg16", "transformer:3,16,2"}) {
     const Form form = name[0] == 't' ? text_form(6, 9) : images(3, 32, 32, 5);
     const Model plain = seeded_model(name, form);
