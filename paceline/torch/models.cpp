@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "paceline/torch/model_makers.hpp"
+
 namespace paceline {
 namespace {
 
@@ -18,10 +20,6 @@ using torch::nn::Linear;
 using torch::nn::MaxPool2d;
 using torch::nn::ReLU;
 using torch::nn::Sequential;
-
-Model model_of(Sequential net) {
-  return {.module = net.ptr(), .forward = [net](const torch::Tensor& input) mutable { return net->forward(input); }};
-}
 
 // Linear layers from `inputs` through the widths to the classes; ReLU after each but the last.
 void add_linear(Sequential& net, std::int64_t inputs, const std::vector<int>& widths, int classes) {
@@ -40,13 +38,13 @@ void add_convolution(Sequential& net, int in, int out, int kernel, int padding) 
   net->push_back(MaxPool2d(2));
 }
 
-Model make_linear(const ModelSpec& spec, const Form& form) {
+Model make_linear(const ModelSpec& spec, const Form& form, const ModelOptions&) {
   Sequential net;
   add_linear(net, static_cast<std::int64_t>(form.shape.pixels()), spec.sizes, form.outputs());
   return model_of(net);
 }
 
-Model make_lenet(const ModelSpec&, const Form& form) {
+Model make_lenet(const ModelSpec&, const Form& form, const ModelOptions&) {
   const Shape& shape = form.shape;
   Sequential net;
   add_convolution(net, shape.channels, 6, 5, 2);  // LeNet-5 took 32x32; padding gives smaller images the same border
@@ -56,7 +54,7 @@ Model make_lenet(const ModelSpec&, const Form& form) {
   return model_of(net);
 }
 
-Model make_cnn(const ModelSpec&, const Form& form) {
+Model make_cnn(const ModelSpec&, const Form& form, const ModelOptions&) {
   const Shape& shape = form.shape;
   Sequential net;
   add_convolution(net, shape.channels, 32, 3, 1);
@@ -68,23 +66,35 @@ Model make_cnn(const ModelSpec&, const Form& form) {
 // Who makes the families of model_spec.cpp.
 struct Maker {
   std::string_view family;
-  Model (*make)(const ModelSpec& spec, const Form& form);
+  Model (*make)(const ModelSpec& spec, const Form& form, const ModelOptions& options);
 };
 constexpr Maker kMakers[] = {
     {"softmax", make_linear},
     {"mlp", make_linear},
     {"lenet", make_lenet},
     {"cnn", make_cnn},
+    {"resnet18", make_resnet18},
+    {"vgg16", make_vgg16},
+    {"transformer", make_transformer},
+    {"lstm", make_lstm},
+    {"script", make_script},
 };
 
 }  // namespace
 
-Model make_model(const ModelSpec& spec, const Form& form) {
+Model make_model(const ModelSpec& spec, const Form& form, const ModelOptions& options) {
   require_fit(spec, form);
+  require_fit(spec, options);
   const auto maker = std::find_if(std::begin(kMakers), std::end(kMakers),
                                   [&](const Maker& known) { return known.family == spec.family; });
   TORCH_INTERNAL_ASSERT(maker != std::end(kMakers), "a model without a maker: ", spec.family);
-  return maker->make(spec, form);
+  return maker->make(spec, form, options);
+}
+
+torch::Tensor example_of(const Form& form) {
+  const Shape& shape = form.shape;
+  if (form.kind == Kind::text) return torch::zeros({1, shape.width}, torch::kLong);
+  return torch::zeros({1, shape.channels, shape.height, shape.width});
 }
 
 }  // namespace paceline

@@ -1,7 +1,10 @@
 // The trained model, as a program that links LibTorch gets it.
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <numeric>
 
 #include "paceline/data/batch.hpp"
@@ -24,8 +27,19 @@ double accuracy_on(const Model& model, const Dataset& data, const Normalisation&
   return tally_of(loss_of(outputs, answers, data.form()), outputs, answers, data.form()).accuracy();
 }
 
+// A linear layer for the digits of 8x8, as a user's own program would write it.
+std::string write_script(const std::string& path) {
+  torch::jit::Module script("Linear");
+  script.register_parameter("weight", torch::zeros({10, 64}, torch::requires_grad()), false);
+  script.register_parameter("bias", torch::zeros({10}, torch::requires_grad()), false);
+  script.define("def forward(self, x):\n  return torch.addmm(self.bias, x.flatten(1), self.weight.t())\n");
+  script.save(path);
+  return path;
+}
+
 TEST(TrainModel, LoadsElsewhereAndIsAsGoodAsReported) {
-  for (const std::string name : {"softmax", "mlp:16"}) {
+  const std::string script = write_script(testing::TempDir() + "paceline_script_" + std::to_string(getpid()) + ".pt");
+  for (const std::string& name : {std::string("softmax"), std::string("mlp:16"), "script:" + script}) {
     const TrainRun run;
     const Ended ended = run.train({"--model", name, "--data", "digits", "--workers", "2", "--epochs", "4"});
     const double reported = json_lines(ended.output).back().at("test_accuracy");
@@ -36,6 +50,7 @@ TEST(TrainModel, LoadsElsewhereAndIsAsGoodAsReported) {
     EXPECT_DOUBLE_EQ(accuracy_on(model, digits.test, digits.normalisation), reported) << name;
     EXPECT_GT(reported, 0.5);
   }
+  std::filesystem::remove(script);
 }
 
 }  // namespace
