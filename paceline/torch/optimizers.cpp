@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "paceline/core/check.hpp"
+#include "paceline/core/error.hpp"
 #include "paceline/torch/lamb.hpp"
 #include "paceline/torch/lars.hpp"
 
@@ -95,7 +95,7 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerSpec& spe
   check_optimizer(spec);
   const auto maker =
       std::find_if(std::begin(kMakers), std::end(kMakers), [&](const Maker& one) { return one.name == spec.name; });
-  CHECK(maker != std::end(kMakers), "every known optimizer has a maker");
+  if (maker == std::end(kMakers)) throw Error(Code::invalid, "optimizer " + spec.name + " has a name but no maker");
   return maker->make(spec, std::move(parameters));
 }
 

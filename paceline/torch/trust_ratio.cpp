@@ -1,12 +1,13 @@
 #include "paceline/torch/trust_ratio.hpp"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "paceline/core/check.hpp"
+#include "paceline/core/error.hpp"
 #include "paceline/torch/fused_kernels.hpp"
 #include "paceline/torch/tensor_view.hpp"
 
@@ -34,7 +35,8 @@ SquareSums sum_over_blocks(std::int64_t total,
 }
 
 double norm_of(const TensorView& values) {
-  CHECK(values.dtype == DType::f32 || values.dtype == DType::f64, "norms are of f32 and f64");
+  if (values.dtype != DType::f32 && values.dtype != DType::f64)
+    throw Error(Code::invalid, fmt::format("a norm is of f32 or f64, not of {}", name(values.dtype)));
   const auto block = [&](std::int64_t first, std::int64_t count) -> SquareSums {
     const auto n = static_cast<std::size_t>(count);
     if (values.dtype == DType::f64) return {square_sum(static_cast<const double*>(values.data) + first, n), 0};
