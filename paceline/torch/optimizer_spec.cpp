@@ -44,8 +44,8 @@ const std::vector<Row>& rows() {
       {"rmsprop", 1e-3, {{"alpha", 0.99, 0, 1}, kEpsilon, {"momentum", 0, 0, 1}, {"centered", 0, 0, 2}}},
       {"adam", 1e-3, {kBeta1, kBeta2, kEpsilon}},
       {"adamw", 1e-3, {kBeta1, kBeta2, kEpsilon}},
-      {"lars", 1, {kMomentum, {"eta", 0.001, 1e-12, kAny}, kEpsilon}},
-      {"lamb", 2e-3, {kBeta1, kBeta2, {"eps", 1e-6, 0, kAny}}},
+      {"lars", 3, {kMomentum, {"eta", 0.001, 1e-12, kAny}, kEpsilon}},
+      {"lamb", 5e-3, {kBeta1, kBeta2, {"eps", 1e-6, 0, kAny}}},
   };
   return all;
 }
