@@ -27,7 +27,7 @@ OptimizerSpec parse_optimizer(const std::string& text);
 // in its range.
 void check_optimizer(const OptimizerSpec& spec);
 
-// A rate to begin with, for a batch of kReferenceBatch (rate_spec.hpp). Those of lars and lamb are the best of a coarse
+// A rate to begin with, for a batch of kReferenceBatch (rate_spec.hpp). Those of lars and lamb come from a coarse
 // sweep on fashion with mlp and lenet, one seed.
 double default_rate(const std::string& name);
 
