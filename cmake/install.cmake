@@ -24,6 +24,8 @@ set(public_headers
 if(PACELINE_TORCH)
   list(APPEND public_headers
        paceline/torch/data_parallel.hpp
+       paceline/torch/lamb.hpp
+       paceline/torch/lars.hpp
        paceline/torch/shard.hpp
        paceline/torch/tensor_collectives.hpp)
 endif()

@@ -39,12 +39,13 @@ struct DataParallelOptions {
   std::size_t bucket_bytes = 0;  // gradients that travel together; 0: by what they cost
   int check_every = 100;         // steps between two comparisons of the replicas; 0: never
   bool check_finite = true;      // a NaN or Inf in a gradient is an Error that names it
-  bool fuse = true;              // SGD, Adam and AdamW in one pass over memory; see FusedOptimizer
+  bool fuse = true;              // one pass over memory for most of torch::optim; see FusedOptimizer
   // On one host, with a fused optimizer, step() has each rank update a part of the parameters and write it to all: less
   // work for each. Then .grad is not the average after a step() without finish() (zero it before the next backward, as
   // usual), and an optimizer with state has only
   // its part of that up to date. Plain SGD, which has none, is always shared; others if this is set, and then
-  // sync_optimizer() must come before anything that reads the optimizer's state, torch::save for example.
+  // sync_optimizer() must come before anything that reads the optimizer's state, torch::save for example. Lars and
+  // Lamb, which need norms of whole parameters, never are.
   bool share_update = false;
   Trace* trace = nullptr;  // where to record what happens when
   CommunicatorOptions communicator = {};

@@ -288,7 +288,7 @@ double DataParallel::State::clip_grad_norm(double max_norm) {
 // ---- step
 
 void DataParallel::State::step() {
-  const bool may_share = fused_ != nullptr && (options_.share_update || fused_->stateless());
+  const bool may_share = fused_ != nullptr && fused_->sliceable() && (options_.share_update || fused_->stateless());
   if (may_share && exchange_->shares_update() && phase_ == Phase::gathering) {
     settle();
     update_own_share();

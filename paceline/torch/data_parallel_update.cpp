@@ -26,7 +26,9 @@ void DataParallel::State::update() {
 void DataParallel::State::update_all() {
   fused_->begin_step(used_somewhere_);
   for (std::size_t i = 0; i < arena_->size(); ++i) {
-    if (used_somewhere_[i]) update_elements(i, 0, arena_->parameter_view(i).count, false);
+    if (!used_somewhere_[i]) continue;
+    fused_->measure(i);
+    update_elements(i, 0, arena_->parameter_view(i).count, false);
   }
 }
 
