@@ -1,0 +1,19 @@
+// The program that workers with LibTorch are: `paceline-train`, beside `paceline`.
+#pragma once
+
+#include <string>
+
+#include "paceline/launch/launcher.hpp"
+
+namespace paceline {
+
+// Error{invalid} where paceline was built without LibTorch.
+std::string torch_worker_program();
+
+// What jobs of such workers have in common.
+RunOptions torch_worker_options();
+
+// As run(), with the codes by which workers tell how they ended turned into those of a command.
+int run_torch_workers(const RunOptions& options);
+
+}  // namespace paceline
