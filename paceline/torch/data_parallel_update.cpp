@@ -84,7 +84,7 @@ void DataParallel::State::update_elements(std::size_t index, std::int64_t first,
       if (publish && alone) publish_range(at, at + count);
     }
   });
-  if (bad) refuse_values(arena_->name(index), communicator_.rank());
+  if (bad) refuse_values(arena_->name(index), communicator_.rank(), due_->step);
   if (publish && !alone) publish_range(first, last);
 }
 
