@@ -25,6 +25,7 @@ if(PACELINE_TORCH)
   list(APPEND public_headers
        paceline/torch/data_parallel.hpp
        paceline/torch/shard.hpp
+       paceline/torch/sync_batch_norm.hpp
        paceline/torch/tensor_collectives.hpp)
 endif()
 set(waiting ${public_headers})

@@ -76,6 +76,9 @@ class Exchange {
   // Part of a bucket that is a rank's to update after settle(); all of it where every rank gets everything.
   virtual Slice slice_of(const Bucket& bucket, int rank) const = 0;
   Slice own_slice(const Bucket& bucket) const { return slice_of(bucket, communicator_.rank()); }
+  // Returns when all ranks are here, and nobody computes with the parameters any more that are about to be written to
+  // all. Only who settles an earlier step than the last needs it: settling the last one says so too.
+  virtual void begin_publishing() = 0;
   // After settle(), with own slices of parameters changed: writes `bytes` of this rank's parameters at `data` to all
   // ranks. end_publishing() returns when all ranks' are there, and ends what was settled.
   virtual void publish(const std::byte* data, std::size_t bytes) = 0;

@@ -28,6 +28,7 @@ class MappedExchange final : public Exchange {
   void settle(std::int64_t step) override;
   void finish(std::int64_t step) override;
   Slice slice_of(const Bucket& bucket, int rank) const override;
+  void begin_publishing() override { timed_barrier("parameters may be written"); }
   void publish(const std::byte* data, std::size_t bytes) override;
   std::vector<int> drifted(const std::byte* data, std::size_t bytes) const override;
   void end_publishing() override;

@@ -33,6 +33,7 @@ void DataParallel::State::update_all() {
 void DataParallel::State::update_own_share() {
   const TimePoint start = endpoint_.clock().now();
   const Duration waited = communicator_.waited();
+  if (delay_ > 0) exchange_->begin_publishing();  // others may still be in this step's backward
   fused_->begin_step(used_somewhere_);
   state_is_shared_ = !fused_->stateless();
   for (const BucketState& bucket : buckets_) {

@@ -2,6 +2,7 @@
 // be asked of a DataParallel, and a reference that does the same in one process, by a plain loop.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <memory>
