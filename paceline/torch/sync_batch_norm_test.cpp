@@ -130,7 +130,7 @@ TEST(SyncBatchNorm, ModelsAreSavedUnderBatchNormsNames) {
 TEST(SyncBatchNorm, FindsItsLayersAndRefusesPlainOnes) {
   run_shm_ranks(1, [&](Endpoint& endpoint) {
     Communicator world(endpoint, Group::world(1));
-    torch::nn::Sequential net(torch::nn::Linear(4, 4), SyncBatchNorm1d(4), torch::nn::Sequential(SyncBatchNorm1d(4)));
+    torch::nn::Sequential net(torch::nn::Linear(4, 4), SyncBatchNorm1d(4), SyncNormed());
     EXPECT_EQ(sync_batch_norm(*net, world), 2);
     net->push_back(torch::nn::BatchNorm1d(4));
     EXPECT_TRUE(contains(sentence_of([&] { sync_batch_norm(*net, world); }), "layer '3' is a plain BatchNorm"));
