@@ -64,8 +64,8 @@ inline std::unique_ptr<torch::optim::Optimizer> optimizer_of(const Scenario& s, 
   using namespace torch::optim;
   if (s.optimizer == "adam") return std::make_unique<Adam>(parameters, AdamOptions(0.01).weight_decay(0.01));
   if (s.optimizer == "momentum")
-    return std::make_unique<SGD>(parameters, SGDOptions(0.03).momentum(0.9).weight_decay(1e-3));
-  return std::make_unique<SGD>(parameters, SGDOptions(0.1));
+    return std::make_unique<SGD>(parameters, SGDOptions(0.003).momentum(0.9).weight_decay(1e-3));
+  return std::make_unique<SGD>(parameters, SGDOptions(0.04));
 }
 
 // The parts of rank r's batch of step s, each with its loss.

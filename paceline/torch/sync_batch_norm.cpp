@@ -69,12 +69,9 @@ struct Normalise : torch::autograd::Function<Normalise> {
                                double count, Communicator* communicator) {
     context->save_for_backward({input, weight, mean, inverse});
     context->saved_data["count"] = count;
-    context->saved_data["bias"] = bias.defined();
     // A graph has no place for a pointer of ours; sync_batch_norm.hpp says how long it must hold.
     context->saved_data["communicator"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(communicator));
-    torch::Tensor output = (input - spread(mean, input)) * spread(inverse, input);
-    if (weight.defined()) output = output * spread(weight, input) + spread(bias, input);
-    return output;
+    return (input - spread(mean, input)) * spread(inverse * weight.to(torch::kDouble), input) + spread(bias, input);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -89,17 +86,11 @@ struct Normalise : torch::autograd::Function<Normalise> {
         {dy.sum(others(input), false, torch::kDouble), (dy * h).sum(others(input), false, torch::kDouble)});
     torch::Tensor sums = own.clone();
     allreduce(*communicator, sums, ReduceOp::sum, {.name = "gradients of batch statistics"});
-    const torch::Tensor scale = weight.defined() ? inverse * weight.to(torch::kDouble) : inverse;
+    const torch::Tensor scale = inverse * weight.to(torch::kDouble);
     const torch::Tensor dx =
         (dy - spread(sums[0] / count, input) - h * spread(sums[1] / count, input)) * spread(scale, input);
-    const bool affine = weight.defined();
-    return {dx,
-            affine ? own[1].to(weight.scalar_type()) : torch::Tensor(),
-            affine ? own[0].to(weight.scalar_type()) : torch::Tensor(),
-            torch::Tensor(),
-            torch::Tensor(),
-            torch::Tensor(),
-            torch::Tensor()};
+    const torch::Tensor none;
+    return {dx, own[1].to(weight.scalar_type()), own[0].to(weight.scalar_type()), none, none, none, none};
   }
 };
 
@@ -147,7 +138,10 @@ torch::Tensor SyncBatchNormImplBase<Dimensions, Derived>::normalise_over_ranks(c
       this->running_var.mul_(1 - factor).add_(unbiased.to(this->running_var.scalar_type()), factor);
     }
   }
-  return Normalise::apply(input, this->weight, this->bias, found.mean, inverse, found.count, communicator_);
+  // Functions take no undefined tensors.
+  const torch::Tensor weight = this->weight.defined() ? this->weight : torch::ones({input.size(1)}, input.options());
+  const torch::Tensor bias = this->bias.defined() ? this->bias : torch::zeros({input.size(1)}, input.options());
+  return Normalise::apply(input, weight, bias, found.mean, inverse, found.count, communicator_);
 }
 
 // How much of the running statistics is the batch's: without a momentum they are the average of all batches so far.
