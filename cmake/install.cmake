@@ -27,6 +27,7 @@ if(PACELINE_TORCH)
        paceline/torch/lamb.hpp
        paceline/torch/lars.hpp
        paceline/torch/shard.hpp
+       paceline/torch/sync_batch_norm.hpp
        paceline/torch/tensor_collectives.hpp)
 endif()
 set(waiting ${public_headers})
