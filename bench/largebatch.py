@@ -84,14 +84,18 @@ def epochs_of(lines):
 
 def accuracy_point(lines):
     last = epochs_of(lines)[-1]
-    return {"accuracy": 100 * last["test_accuracy"], "loss": last["loss"], "passes": last["epoch"], "steps": last["step"], "seconds": last["seconds"]}
+    return {"accuracy": 100 * last["test_accuracy"], "loss": last["loss"], **place_of(last)}
+
+
+def place_of(line):
+    return {"passes": line["epoch"], "steps": line["step"], "seconds": line["seconds"]}
 
 
 def passes_point(lines, target=TARGET):
     """Where the target was first reached, or None where it was not."""
     for line in epochs_of(lines):
         if line["test_accuracy"] >= target:
-            return {"passes": line["epoch"], "steps": line["step"], "seconds": line["seconds"]}
+            return place_of(line)
     return None
 
 
@@ -163,13 +167,18 @@ def order_of(means):
     return "yes, within the scatter" if close else "yes"
 
 
+def summary_of(results, data):
+    return {method: mean_and_deviation(accuracies(results, data, method)) for method in METHODS}
+
+
 def accuracy_table(results):
     rows = [["data", *METHODS, "seeds", "small > diag > large"]]
     for data in SOURCES:
-        found = {method: mean_and_deviation(accuracies(results, data, method)) for method in METHODS}
+        found = summary_of(results, data)
         seeds = max(len(accuracies(results, data, method)) for method in METHODS)
         rows.append([data, *(shown(found[method]) for method in METHODS), str(seeds), order_of(found)])
-        rows.append([f"{data}, published", *(f"{PUBLISHED[data][method]:.2f}" for method in METHODS), "", "yes" if published_order(data) else "NO"])
+        published = [f"{PUBLISHED[data][method]:.2f}" for method in METHODS]
+        rows.append([f"{data}, published", *published, "", "yes" if published_order(data) else "NO"])
     return rows
 
 
@@ -180,7 +189,8 @@ def published_order(data):
 
 def passes_found(results):
     """{batch: medians over the rounds}, of the batches that reached the target."""
-    found = {batch: report.medians(results, ("passes", WORKERS), Passes(batch), ("passes", "steps", "seconds")) for batch in BATCHES}
+    figures = ("passes", "steps", "seconds")
+    found = {batch: report.medians(results, ("passes", WORKERS), Passes(batch), figures) for batch in BATCHES}
     return {batch: point for batch, point in found.items() if point}
 
 
@@ -201,7 +211,8 @@ def passes_table(results):
     for batch in BATCHES:
         cells = ["not reached"] + ["–"] * 4
         if point := found.get(batch):
-            cells = [f"{point['passes']:g}", f"{point['steps']:g}", f"{point['seconds']:.1f}", f"{in_steps[batch]:.2f}", f"{in_time[batch]:.2f}"]
+            cells = [f"{point['passes']:g}", f"{point['steps']:g}", f"{point['seconds']:.1f}"]
+            cells += [f"{in_steps[batch]:.2f}", f"{in_time[batch]:.2f}"]
         rows.append([str(batch), f"{scaled_lr(batch):.3g}", *cells])
     return rows
 
@@ -219,7 +230,7 @@ def json_points(results):
         for (name, _), points in round_.items()
         for case, point in points.items()
     ]
-    summary = [{"section": data, "methods": {method: mean_and_deviation(accuracies(results, data, method)) for method in METHODS}, "published": PUBLISHED[data]} for data in SOURCES]
+    summary = [{"section": data, "methods": summary_of(results, data), "published": PUBLISHED[data]} for data in SOURCES]
     return every + summary
 
 
