@@ -14,8 +14,8 @@
 // The last part must be quiet too: once a gradient is on its way, peers write into it, and finish() sends what has not
 // left. What travels no longer overlaps with the last part's backward then.
 //
-// Price: one more copy of the gradients, and of each part a pass that reads two and writes one of them. One thread owns
-// it; observers outlive it.
+// Price: one more copy of the gradients; each part reads thrice their size and writes it twice. One thread owns it;
+// observers outlive it.
 #pragma once
 
 #include <torch/types.h>
