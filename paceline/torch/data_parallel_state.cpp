@@ -283,7 +283,7 @@ void DataParallel::State::step() {
 
 // Updates the parameters by the round that is due.
 void DataParallel::State::apply() {
-  const bool may_share = fused_ != nullptr && (options_.share_update || fused_->stateless());
+  const bool may_share = fused_ != nullptr && fused_->sliceable() && (options_.share_update || fused_->stateless());
   if (may_share && exchange_->shares_update() && phase_ == Phase::gathering) {
     update_own_share();
   } else {

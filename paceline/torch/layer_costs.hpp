@@ -1,19 +1,12 @@
 // What each layer of a model costs: for splitting a model, and for predicting how long it takes.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
+#include "paceline/record/layer_cost.hpp"
 #include "paceline/torch/models.hpp"
 
 namespace paceline {
-
-struct LayerCost {
-  std::string name;             // "layer1.0.conv1"
-  std::int64_t parameters = 0;  // a tensor of two layers counts for the first
-  double flops = 0;             // of one example's forward pass
-};
 
 // In the order in which one example reaches the layers; those that it does not reach come last. Floating-point
 // operations are those of convolutions, matrix products and recurrent layers, a multiplication and an addition counting

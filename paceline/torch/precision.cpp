@@ -8,8 +8,6 @@
 
 namespace paceline {
 
-std::string name(Precision precision) { return precision == Precision::fp32 ? "fp32" : "bf16"; }
-
 ComputeIn::ComputeIn(Precision precision) : lower_(precision == Precision::bf16) {
   if (!lower_) return;
   at::autocast::set_autocast_cpu_dtype(at::kBFloat16);

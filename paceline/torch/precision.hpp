@@ -3,13 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <string>
+
+#include "paceline/torch/predict_config.hpp"
 
 namespace paceline {
-
-enum class Precision { fp32, bf16 };
-
-std::string name(Precision precision);
 
 // While it lives, forward computes in this precision on this thread; backward follows it. The casts of a parameter are
 // kept until then, so it must not outlive an update.

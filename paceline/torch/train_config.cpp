@@ -6,21 +6,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
+#include <filesystem>
 
 #include "paceline/core/error.hpp"
+#include "paceline/data/augment.hpp"
 #include "paceline/data/split.hpp"
 #include "paceline/torch/model_spec.hpp"
+#include "paceline/torch/noise_spec.hpp"
+#include "paceline/torch/optimizer_spec.hpp"
+#include "paceline/torch/rate_spec.hpp"
 
 namespace paceline {
 namespace {
-
-const std::map<std::string, double>& default_rates() {
-  static const std::map<std::string, double> rates = {{"sgd", 0.05},    {"momentum", 0.02}, {"nesterov", 0.02},
-                                                      {"adam", 1e-3},   {"adamw", 1e-3},    {"rmsprop", 1e-3},
-                                                      {"adagrad", 0.01}};
-  return rates;
-}
 
 double number(const std::string& text, std::string_view part) {
   double value = 0;
@@ -47,23 +44,46 @@ int default_epochs(const TrainConfig& config, std::size_t samples) {
   return static_cast<int>(std::clamp(std::ceil(kSteps / per_epoch), 3.0, 100.0));
 }
 
+// In how many parts the workers' batches go through their models, together.
+std::int64_t parts_of_step(const TrainConfig& config, std::size_t samples) {
+  const std::int64_t of_worker = (config.global_batch(samples) + config.workers - 1) / config.workers;
+  return config.workers * ((of_worker + config.micro_batch - 1) / config.micro_batch);
+}
+
+// What each does alone, but not with the other.
+void refuse_together(const TrainConfig& config) {
+  const bool looks = !config.noise.empty() || config.gradient_statistics;
+  const bool delayed = config.plan.delay() > 0;
+  const auto refuse = [](const char* why) { throw Error(Code::invalid, why); };
+  if (looks && delayed)
+    refuse("--noise and --gradient-statistics look at the gradient of this step, when=delayed applies an earlier one");
+  if (config.online > 0 && delayed)
+    refuse(
+        "--online predicts with the old model what arrives while a sum travels, so that no gradient is late; "
+        "when=delayed makes them late");
+  if (config.online > 0 && looks) refuse("--online goes with neither --noise nor --gradient-statistics");
+  if (config.online > 0 && config.batch == kWholeSet)
+    refuse("--online takes a stream, of which --batch all has no end");
+  if (config.online > 0 && config.resume)
+    refuse("a stream cannot be resumed: --online and --resume exclude each other");
+}
+
 }  // namespace
 
+std::int64_t TrainConfig::global_batch(std::size_t samples) const {
+  return batch == kWholeSet ? static_cast<std::int64_t>(samples) : std::int64_t{batch} * workers;
+}
+
 std::int64_t steps_per_epoch(const TrainConfig& config, std::size_t samples) {
-  if (config.batch == kWholeSet) return 1;
-  return static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(samples) / (static_cast<double>(config.batch) * config.workers)));
+  const std::int64_t slice = config.global_batch(samples);
+  return (static_cast<std::int64_t>(samples) + slice - 1) / slice;
 }
 
-std::vector<std::string> optimizer_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, rate] : default_rates()) names.push_back(name);
-  return names;
+ModelOptions model_options(const TrainConfig& config) {
+  return {.ghost_batch = config.ghost_batch, .checkpoint_activations = config.checkpoint_activations};
 }
 
-std::vector<std::string> precision_names() { return {"fp32", "bf16", "auto"}; }
-
-std::vector<std::string> schedule_names() { return {"constant", "cosine", "plateau"}; }
+std::vector<std::string> training_precisions() { return {"fp32", "bf16", "auto"}; }
 
 std::string Target::text() const {
   return fmt::format("{}={}", metric == Metric::accuracy ? "accuracy" : "loss", value);
@@ -110,9 +130,17 @@ void check_words(const TrainConfig& config) try {
   require_finite("--lr", config.lr);
   require_finite("--weight-decay", config.weight_decay);
   require_finite("--clip", config.clip);
-  require_known("optimizer", config.optimizer, optimizer_names());
-  require_known("precision", config.precision, precision_names());
-  require_known("schedule", config.schedule, schedule_names());
+  parse_optimizer(config.optimizer);
+  require_known("precision", config.precision, training_precisions());
+  require_known("policy for buffers", config.buffers, {"average", "rank0"});
+  parse_schedule(config.schedule);
+  parse_rate_scale(config.scale_lr);
+  parse_augmentation(config.augment);
+  require_fit(parse_model(config.model), model_options(config));
+  if (!config.init.empty() && !std::filesystem::exists(config.init))
+    throw Error(Code::invalid, fmt::format("--init: there is no file {}", config.init));
+  if (!config.noise.empty()) parse_noise(config.noise);
+  refuse_together(config);
   if (config.resume && config.out.empty()) throw Error(Code::invalid, "--resume needs --out with the run's folder");
   to_json(config).dump();
 } catch (const nlohmann::json::exception&) {
@@ -125,15 +153,20 @@ void resolve(TrainConfig& config, const DataSplit& data) {
   std::size_t samples = data.train.size();
   if (config.valid > 0) samples = hold_out(data.train, config.valid, config.seed).first.size();
   Sampler({.samples = samples, .batch = config.batch, .workers = config.workers, .seed = config.seed});  // throws
-  if (config.lr == 0) config.lr = default_rates().at(config.optimizer);
+  if (config.lr == 0) config.lr = default_rate(parse_optimizer(config.optimizer).name);
   if (config.epochs == 0) config.epochs = default_epochs(config, samples);
+  if (config.scale_epochs > 0) {
+    const double times = static_cast<double>(config.global_batch(samples)) / static_cast<double>(config.scale_epochs);
+    config.epochs = static_cast<int>(std::ceil(config.epochs * std::max(1.0, times)));
+  }
+  check_augmentation(parse_augmentation(config.augment), data.train.form());
+  if (!config.noise.empty())
+    require_noise_fits(parse_noise(config.noise), config.global_batch(samples), parts_of_step(config, samples));
 }
 
 nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerprint) {
-  return {{"model", config.model},
-          {"optimizer", config.optimizer},
-          {"data_fingerprint", data_fingerprint},
-          {"valid", config.valid},
+  return {{"model", config.model}, {"optimizer", config.optimizer},        {"augment", config.augment},
+          {"noise", config.noise}, {"data_fingerprint", data_fingerprint}, {"valid", config.valid},
           {"seed", config.seed}};
 }
 

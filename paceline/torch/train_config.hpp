@@ -10,6 +10,7 @@
 #include "paceline/data/dataset.hpp"
 #include "paceline/data/sampler.hpp"
 #include "paceline/exchange/plan.hpp"
+#include "paceline/torch/model_spec.hpp"
 
 namespace paceline {
 
@@ -90,9 +91,9 @@ nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerp
 // Error{invalid} naming the checkpoint and what differs.
 void require_same_run(const std::string& path, const nlohmann::json& state, const nlohmann::json& identity);
 
+ModelOptions model_options(const TrainConfig& config);
+
 // For help and errors.
-std::vector<std::string> optimizer_names();
-std::vector<std::string> schedule_names();
-std::vector<std::string> precision_names();
+std::vector<std::string> training_precisions();
 
 }  // namespace paceline

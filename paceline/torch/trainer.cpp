@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -14,6 +15,9 @@
 #include "paceline/record/figures.hpp"
 #include "paceline/torch/model_files.hpp"
 #include "paceline/torch/models.hpp"
+#include "paceline/torch/noise_spec.hpp"
+#include "paceline/torch/optimizers.hpp"
+#include "paceline/torch/pretrained.hpp"
 #include "paceline/torch/start_together.hpp"
 #include "paceline/torch/tensor_collectives.hpp"
 #include "paceline/torch/trainer_state.hpp"
@@ -24,20 +28,11 @@ namespace {
 constexpr int kWholeSetTrial = 256;           // examples on which precisions are compared if a step takes all
 constexpr std::size_t kTraceEvents = 20'000;  // per rank: some thousand steps of a small model
 
-std::unique_ptr<torch::optim::Optimizer> optimizer_for(const TrainConfig& c, std::vector<torch::Tensor> parameters) {
-  using namespace torch::optim;
-  if (c.optimizer == "adam")
-    return std::make_unique<Adam>(std::move(parameters), AdamOptions(c.lr).weight_decay(c.weight_decay));
-  if (c.optimizer == "adamw")
-    return std::make_unique<AdamW>(std::move(parameters), AdamWOptions(c.lr).weight_decay(c.weight_decay));
-  if (c.optimizer == "rmsprop")
-    return std::make_unique<RMSprop>(std::move(parameters), RMSpropOptions(c.lr).weight_decay(c.weight_decay));
-  if (c.optimizer == "adagrad")
-    return std::make_unique<Adagrad>(std::move(parameters), AdagradOptions(c.lr).weight_decay(c.weight_decay));
-  const bool nesterov = c.optimizer == "nesterov";
-  const double momentum = c.optimizer == "sgd" ? 0 : 0.9;
-  return std::make_unique<SGD>(std::move(parameters),
-                               SGDOptions(c.lr).momentum(momentum).nesterov(nesterov).weight_decay(c.weight_decay));
+std::unique_ptr<torch::optim::Optimizer> optimizer_for(const TrainConfig& config, const torch::nn::Module& model) {
+  OptimizerSpec spec = parse_optimizer(config.optimizer);
+  spec.lr = config.lr;
+  spec.weight_decay = config.weight_decay;
+  return make_optimizer(spec, model.parameters());
 }
 
 // Debian lets LibTorch run on the reference BLAS, which works and takes many times as long.
@@ -55,7 +50,8 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
       config_(config),
       data_(std::move(data)),
       checkpoints_(config.out + "/checkpoint", config.keep),
-      trace_(kTraceEvents) {
+      trace_(kTraceEvents),
+      stream_({.samples = data_.train.size(), .batch = kWholeSet, .seed = config.seed}) {
   if (config_.valid > 0) {
     auto [rest, held_out] = hold_out(data_.train, config_.valid, config_.seed);
     data_.train = std::move(rest);
@@ -64,11 +60,13 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
   make_model();
   const double trial = config_.precision == "fp32" ? 1 : try_bf16();
   if (config_.resume && job_.rank() == 0) restore(newest_checkpoint());
-  parallel_ = std::make_unique<DataParallel>(job_, *model_.module, *optimizer_, config_.plan.text(),
-                                             DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
-                                                                 .check_every = config_.check_every,
-                                                                 .share_update = true,
-                                                                 .trace = &trace_});
+  parallel_ = std::make_unique<DataParallel>(
+      job_, *model_.module, *optimizer_, config_.plan.text(),
+      DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
+                          .check_every = config_.check_every,
+                          .share_update = true,
+                          .buffers = config_.buffers == "rank0" ? BufferPolicy::rank0 : BufferPolicy::average,
+                          .trace = &trace_});
   share_position();
   journal_ = std::make_unique<RunJournal>(config_, job_.rank() == 0 ? voice : RunJournal::Voice::silent,
                                           config_.resume ? at_.step : -1);
@@ -76,7 +74,10 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
       data_.train, data_.normalisation,
       SamplerOptions{
           .samples = data_.train.size(), .batch = config_.batch, .workers = job_.size(), .seed = config_.seed},
-      job_.rank());
+      job_.rank(), parse_augmentation(config_.augment));
+  watch_gradients();
+  if (config_.online > 0)
+    online_ = std::make_unique<OnlineMinibatch>(config_.online, config_.global_batch(data_.train.size()));
   agreement_ =
       job_.endpoint().allocate(sizeof(double) * (4 + StopSignals::kCount + static_cast<std::size_t>(job_.size())));
   wait_shares_.resize(static_cast<std::size_t>(job_.size()));
@@ -88,9 +89,17 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
 
 void Trainer::make_model() {
   torch::manual_seed(config_.seed);
-  model_ = paceline::make_model(parse_model(config_.model), data_.train.form());
-  optimizer_ = optimizer_for(config_, model_.module->parameters());
-  rate_ = std::make_unique<LearningRate>(config_.schedule, config_.lr, total_steps());
+  model_ = paceline::make_model(parse_model(config_.model), data_.train.form(), model_options(config_));
+  // Rank 0's weights become all ranks': the file need not be on every host.
+  if (!config_.init.empty() && !config_.resume && job_.rank() == 0)
+    started_anew_ = load_weights(model_, config_.init, true);
+  optimizer_ = optimizer_for(config_, *model_.module);
+  const std::int64_t batch = config_.global_batch(data_.train.size());
+  rate_ = std::make_unique<LearningRate>(RateSpec{.schedule = config_.schedule,
+                                                  .base = parse_rate_scale(config_.scale_lr).apply(config_.lr, batch),
+                                                  .total_steps = total_steps(),
+                                                  .steps_per_epoch = steps_per_epoch(config_, data_.train.size()),
+                                                  .warmup_steps = config_.warmup});
 }
 
 std::int64_t Trainer::total_steps() const {
@@ -107,10 +116,29 @@ void Trainer::introduce() {
       with_thousands(static_cast<std::int64_t>(data_.test.size())), job_.size(), job_.size() == 1 ? "" : "s",
       hosts() == 1 ? "" : fmt::format(" on {} hosts ({})", hosts(), job_.endpoint().facts().network),
       batch_text(config_.batch), config_.optimizer, config_.lr, config_.plan.text());
+  if (parallel_->delay_bytes() > 0)
+    line += fmt::format("; {:.1f} MB of gradients on their way", static_cast<double>(parallel_->delay_bytes()) / 1e6);
   if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
   journal_->introduce(line);
+  if (!started_anew_.empty())
+    journal_->remark(fmt::format("{} of {} starts anew: in {} it has another size", fmt::join(started_anew_, ", "),
+                                 config_.model, config_.init));
   if (blas_is_slow())
     journal_->remark("LibTorch runs on a slow BLAS here; installing libopenblas0-pthread makes it many times quicker");
+}
+
+void Trainer::watch_gradients() {
+  const auto parameters = trained(model_.module->parameters());
+  std::vector<PartObserver*> observers;
+  if (!config_.noise.empty()) {
+    noise_ = std::make_unique<CovarianceNoise>(parse_noise(config_.noise), config_.seed, parameters);
+    observers.push_back(noise_.get());
+  }
+  if (config_.gradient_statistics) {
+    statistics_ = std::make_unique<GradientStatistics>(parameters, static_cast<std::int64_t>(data_.train.size()));
+    observers.push_back(statistics_.get());
+  }
+  if (!observers.empty()) parts_ = std::make_unique<GradientParts>(parameters, observers);
 }
 
 // Before anything listens to the gradients. It leaves no trace: neither in parameters and buffers nor in the random
@@ -156,7 +184,7 @@ int Trainer::hosts() const {
 
 int Trainer::run() {
   while (!stopping() && at_.epoch < config_.epochs && at_.step < total_steps()) {
-    train_epoch();
+    online_ ? train_online_epoch() : train_epoch();
     if (!stopping() || at_.consumed >= data_.train.size()) end_epoch();
   }
   if (!stopping()) stop_reason_ = at_.epoch >= config_.epochs ? "all epochs done" : "all steps done";

@@ -72,6 +72,7 @@ void Trainer::share_position() {
 void Trainer::save_checkpoint() {
   if (saved_step_ == at_.step) return;
   const TimePoint start = now();
+  drain();
   parallel_->sync_buffers();
   parallel_->sync_optimizer();
   const auto generators = allgather(parallel_->communicator(), generator_state(), {.name = "generators"});

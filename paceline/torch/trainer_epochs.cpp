@@ -3,9 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "paceline/record/atomic_file.hpp"
+#include "paceline/torch/generate.hpp"
+#include "paceline/torch/layer_costs.hpp"
 #include "paceline/torch/model_files.hpp"
+#include "paceline/torch/script_model.hpp"
+#include "paceline/torch/sharpness.hpp"
 #include "paceline/torch/tensor_collectives.hpp"
 #include "paceline/torch/trainer_state.hpp"
 
@@ -87,6 +93,7 @@ std::uint64_t Trainer::bytes_sent() {
 }
 
 void Trainer::end_epoch() {
+  drain();
   parallel_->sync_buffers();
   EpochMetrics metrics{.epoch = at_.epoch + 1,
                        .step = at_.step,
@@ -103,6 +110,7 @@ void Trainer::end_epoch() {
   const Tally test = evaluate(data_.test);
   metrics.test_loss = test.mean_loss();
   metrics.test_accuracy = test.accuracy();
+  if (goal() == Goal::rmse) metrics.test_rmse = std::sqrt(test.mean_loss());
   metrics.workers = gather_times();
   for (const WorkerTime& worker : metrics.workers) metrics.wait_share += worker.wait_share() / job_.size();
   metrics.bytes_sent = bytes_sent();
@@ -122,7 +130,16 @@ void Trainer::end_epoch() {
   save_checkpoint();
 }
 
+void Trainer::save_results() {
+  save_model(config_.out, *model_.module, fmt::format("{} on {}", config_.model, config_.data));
+  if (is_script(model_)) save_script(model_, config_.out + "/model.script.pt");
+  if (data_.train.form().kind == Kind::text)
+    write_atomically(config_.out + "/sample.txt",
+                     generate(model_, data_.train.form(), data_.vocabulary, "", {.count = 500, .seed = config_.seed}));
+}
+
 void Trainer::finish() {
+  drain();
   save_checkpoint();
   // A run that stops within an epoch has not been evaluated since the last one ended.
   if (at_.consumed > 0 || last_.epoch == 0) {
@@ -143,21 +160,34 @@ void Trainer::finish() {
   }
   const std::uint64_t bytes = bytes_sent();
   const auto traces = gather_traces(parallel_->communicator(), job_.host(), trace_);
-  if (job_.rank() == 0) save_model(config_.out, *model_.module, fmt::format("{} on {}", config_.model, config_.data));
-  const nlohmann::ordered_json final = {{"final", true},
-                                        {"stop_reason", stop_reason_},
-                                        {"epoch", at_.epoch},
-                                        {"step", at_.step},
-                                        {"seconds", at_.seconds},
-                                        {"loss", last_.loss},
-                                        {"train_accuracy", last_.train_accuracy},
-                                        {"test_loss", last_.test_loss},
-                                        {"test_accuracy", last_.test_accuracy},
-                                        {"samples_per_s", run_rate_.per_second()},
-                                        {"wait_share", last_.wait_share},
-                                        {"bytes_sent", bytes},
-                                        {"workers", job_.size()}};
-  journal_->finish(final, traces);
+  std::optional<Sharpness> sharpness;
+  if (config_.sharpness > 0) {
+    sharpness =
+        sharpness_of(model_, data_.train, data_.normalisation,
+                     {.epsilon = config_.sharpness, .seed = config_.seed, .communicator = &parallel_->communicator()});
+  }
+  if (job_.rank() == 0) save_results();
+  nlohmann::ordered_json final = {{"final", true},
+                                  {"stop_reason", stop_reason_},
+                                  {"epoch", at_.epoch},
+                                  {"step", at_.step},
+                                  {"seconds", at_.seconds},
+                                  {"loss", last_.loss},
+                                  {"train_accuracy", last_.train_accuracy},
+                                  {"test_loss", last_.test_loss},
+                                  {"test_accuracy", last_.test_accuracy},
+                                  {"samples_per_s", run_rate_.per_second()},
+                                  {"wait_share", last_.wait_share},
+                                  {"bytes_sent", bytes},
+                                  {"workers", job_.size()}};
+  if (goal() == Goal::rmse) final["test_rmse"] = std::sqrt(last_.test_loss);
+  if (statistics_) final["gradient"] = to_json(statistics_->figures());
+  if (sharpness) final["sharpness"] = to_json(*sharpness);
+  if (online_) final["online"] = to_json(online_->counters(), config_.global_batch(data_.train.size()));
+  if (statistics_) journal_->remark(statistics_->figures().text());
+  if (online_) journal_->remark(online_->counters().text());
+  journal_->finish(final, traces,
+                   job_.rank() == 0 ? layer_costs(model_, data_.train.form()) : std::vector<LayerCost>());
   parallel_->communicator().barrier({.name = "end"});
 }
 

@@ -14,9 +14,12 @@
 
 #include "paceline/data/loader.hpp"
 #include "paceline/record/checkpoint_files.hpp"
+#include "paceline/torch/covariance_noise.hpp"
 #include "paceline/torch/data_parallel.hpp"
+#include "paceline/torch/gradient_statistics.hpp"
 #include "paceline/torch/learning_rate.hpp"
 #include "paceline/torch/models.hpp"
+#include "paceline/torch/online_minibatch.hpp"
 #include "paceline/torch/precision.hpp"
 #include "paceline/torch/run_journal.hpp"
 #include "paceline/torch/stop_signals.hpp"
@@ -60,7 +63,17 @@ class Trainer {
   void choose_precision(double bf16_over_fp32);
   int hosts() const;
 
+  void watch_gradients();
+  Goal goal() const { return data_.train.classes() == 0 ? Goal::rmse : Goal::accuracy; }
+
   void train_epoch();
+  void train_online_epoch();
+  void fill_from_stream(Batch& batch, const InputRange& inputs);
+  Tally predict_passed(const InputRange& inputs);
+  void let_inputs_pass(const Tally& learned, Duration computed);
+  void look_at_gradient();
+  void clip();
+  void drain();
   void train_step(const Batch& batch);
   Tally forward_backward(const Batch& batch);
   Tally forward_backward(const torch::Tensor& inputs, const torch::Tensor& answers, double weight);
@@ -71,6 +84,7 @@ class Trainer {
   std::vector<WorkerTime> gather_times();
   std::uint64_t bytes_sent();
   void save_checkpoint();
+  void save_results();
   void finish();
   bool stopping() const { return !stop_reason_.empty(); }
   TimePoint now() const { return job_.endpoint().clock().now(); }
@@ -93,6 +107,13 @@ class Trainer {
   std::unique_ptr<Loader> loader_;
   Arena agreement_;
   std::unique_ptr<DataParallel> parallel_;
+  std::vector<std::string> started_anew_;  // parameters for which --init had none that fit
+  std::unique_ptr<CovarianceNoise> noise_;
+  std::unique_ptr<GradientStatistics> statistics_;
+  std::unique_ptr<GradientParts> parts_;  // if one of these looks at them
+  std::unique_ptr<OnlineMinibatch> online_;
+  Sampler stream_;  // the order of the examples in it
+  int stream_epoch_ = -1;
 
   std::string stop_reason_;
   int stop_signal_ = 0;

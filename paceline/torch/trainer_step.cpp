@@ -25,7 +25,9 @@ void Trainer::train_step(const Batch& batch) {
   Tally tally = forward_backward(batch);
   const TimePoint computed = now();
   const Duration in_backward = parallel_->times().communicate - before.communicate;
-  if (config_.clip > 0) parallel_->clip_grad_norm(config_.clip);
+  if (parts_) look_at_gradient();
+  if (online_) let_inputs_pass(tally, computed - start);
+  clip();
   parallel_->step();
   const ParallelTimes after = parallel_->times();
   record(Activity::compute, start, computed - start);
@@ -44,6 +46,7 @@ Tally Trainer::forward_backward(const Batch& batch) {
   // To none: backward then hands its gradients over, and copying them into the arena costs half of what zeroing the old
   // ones and adding to them would.
   model_.module->zero_grad(true);
+  if (parts_) parts_->begin();
   if (batch.size() == 0) return {};
   const Form& form = data_.train.form();
   const torch::Tensor inputs = inputs_of(batch, form);
@@ -54,11 +57,28 @@ Tally Trainer::forward_backward(const Batch& batch) {
     const std::int64_t count = std::min<std::int64_t>(config_.micro_batch, size - first);
     const double weight = static_cast<double>(count) * job_.size() / static_cast<double>(batch.global_size);
     std::optional<DataParallel::NoSync> quiet;
-    if (first + count < size) quiet.emplace(*parallel_);
+    if (parts_ || first + count < size) quiet.emplace(*parallel_);
     tally += forward_backward(inputs.narrow(0, first, count),
                               answers.narrow(0, first * form.predictions(), count * form.predictions()), weight);
+    if (parts_) parts_->after_part({.examples = count, .weight = weight});
   }
   return tally;
+}
+
+// The parts of this rank's batch have been seen, and none of it has left yet.
+void Trainer::look_at_gradient() {
+  parallel_->finish();
+  if (statistics_) statistics_->end_step(parallel_->communicator());
+  if (noise_) noise_->add(parallel_->communicator(), at_.step);
+}
+
+void Trainer::clip() {
+  if (config_.clip > 0) parallel_->clip_grad_norm(config_.clip);
+}
+
+// Of gradients that are applied late: all of them, before the model is looked at or saved.
+void Trainer::drain() {
+  parallel_->drain([this] { clip(); });
 }
 
 Tally Trainer::forward_backward(const torch::Tensor& inputs, const torch::Tensor& answers, double weight) {
@@ -134,7 +154,8 @@ void Trainer::tell_progress() {
                     .loss = at_.tally.mean_loss(),
                     .accuracy = at_.tally.accuracy(),
                     .seconds_left = per_step * static_cast<double>(total_steps() - at_.step),
-                    .wait_shares = wait_shares_};
+                    .wait_shares = wait_shares_,
+                    .goal = goal()};
   });
 }
 
