@@ -54,6 +54,14 @@ std::string failures(const std::vector<ComparedPlan>& plans) {
   return html;
 }
 
+std::string band_note(const CompareInput& input) {
+  std::string note = most_seeds(input) < 2
+                         ? "One seed: there is nothing to draw a band of."
+                         : "Curves are means over the seeds that got that far, bands reach from the least to the most.";
+  if (input.options.target) note += " A dashed line is the target.";
+  return note;
+}
+
 std::string plan_table(const CompareInput& input) {
   std::vector<Cells> rows;
   for (const ComparedPlan& plan : input.plans) rows.push_back({plan.name, plan.options.empty() ? "–" : plan.options});
@@ -88,22 +96,18 @@ std::string render_comparison(const CompareInput& input) {
   const std::vector<PlanFigures> figures = figures_of(input.plans, input.options);
   const CompareTable table = compare_table(figures, input.options, goal);
   const std::size_t plans = input.plans.size();
-  return filled_page(
-      kComparePage,
-      {{"style", std::string(kReportStyle)},
-       {"script", std::string(kCompareScript)},
-       {"title", fmt::format("{} plan{} compared", plans, plans == 1 ? "" : "s")},
-       {"status", status(input, figures)},
-       {"subtitle", html_escaped(subtitle(input))},
-       {"verdict", html_escaped(verdict_of(figures, input.options, goal))},
-       {"failures", failures(input.plans)},
-       {"table", html_table("figures", table.head, table.rows)},
-       {"goal", goal == Goal::rmse ? "Root mean squared error" : "Accuracy"},
-       {"bands", most_seeds(input) < 2
-                     ? "One seed: there is nothing to draw a band of."
-                     : "Curves are means over the seeds that got that far, bands reach from the least to the most."},
-       {"plans", plan_table(input)},
-       {"data", script_json(compare_data(input))}});
+  return filled_page(kComparePage, {{"style", std::string(kReportStyle)},
+                                    {"script", std::string(kCompareScript)},
+                                    {"title", fmt::format("{} plan{} compared", plans, plans == 1 ? "" : "s")},
+                                    {"status", status(input, figures)},
+                                    {"subtitle", html_escaped(subtitle(input))},
+                                    {"verdict", html_escaped(verdict_of(figures, input.options, goal))},
+                                    {"failures", failures(input.plans)},
+                                    {"table", html_table("figures", table.head, table.rows)},
+                                    {"goal", goal == Goal::rmse ? "Root mean squared error" : "Accuracy"},
+                                    {"bands", band_note(input)},
+                                    {"plans", plan_table(input)},
+                                    {"data", script_json(compare_data(input))}});
 }
 
 }  // namespace paceline

@@ -38,6 +38,11 @@ const metricOf = {
 for (const measure in goals) {
   for (const axis in axes) {
     const goal = data.target && data.target.metric === metricOf[measure] ? data.target.value : undefined;
-    lineChart(`${measure}-${axis}`, seriesOf(measure, axis), {...axes[axis], ...goals[measure], goal});
+    const series = seriesOf(measure, axis);
+    if (axis === 'bytes' && !series.some(s => s.points.some(p => p[0] > 0))) {
+      empty(`${measure}-${axis}`, 'Nothing was sent.');
+      continue;
+    }
+    lineChart(`${measure}-${axis}`, series, {...axes[axis], ...goals[measure], goal});
   }
 }

@@ -94,7 +94,7 @@ struct Ranking {
   std::string first_at;  // "reaches accuracy=0.85 first", "has the highest test accuracy"
 };
 
-std::string seconds_text(double value) { return fmt::format("{:.{}f} s", value, value < 10 ? 2 : 1); }
+std::string seconds_text(double value) { return fmt::format("{:.{}f} s", value, value < 1 ? 3 : value < 10 ? 2 : 1); }
 std::string percent_text(double value) { return fmt::format("{:.2f}%", 100 * value); }
 std::string plain_text(double value) { return fmt::format("{:.4g}", value); }
 

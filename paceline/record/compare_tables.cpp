@@ -21,7 +21,11 @@ std::string spread_text(const Spread& spread, double factor, int decimals) {
 
 // Of seconds and other sizes that may be small or large.
 std::string scaled_text(const Spread& spread) {
-  return spread_text(spread, 1, std::abs(spread.mean) < 10 ? 2 : std::abs(spread.mean) < 100 ? 1 : 0);
+  return spread_text(spread, 1,
+                     std::abs(spread.mean) < 1     ? 3
+                     : std::abs(spread.mean) < 10  ? 2
+                     : std::abs(spread.mean) < 100 ? 1
+                                                   : 0);
 }
 
 std::string bytes_text(const Spread& spread) {
@@ -30,8 +34,8 @@ std::string bytes_text(const Spread& spread) {
 
 std::string cost_text(const Spread& spread) {
   if (spread.count == 0) return "–";
-  const int decimals = spread.mean >= 10 ? 2 : spread.mean >= 0.1 ? 3 : 5;
-  return spread_text(spread, 1, decimals);
+  return spread.has_interval() ? fmt::format("{:.3g} ± {:.2g}", spread.mean, spread.deviation)
+                               : fmt::format("{:.3g}", spread.mean);
 }
 
 std::string seeds_text(const PlanFigures& plan) {

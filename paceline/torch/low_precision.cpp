@@ -15,13 +15,14 @@ namespace paceline {
 namespace {
 
 // Note [Linear layers in int8]. A C++ module calls its layers by their types, so that none can be exchanged for a
-// quantized one. What all of them call is aten::linear. Its kernel for a dispatch key that nothing else uses is ours,
-// from the first such model to the process's end, and the key is set only while such a model predicts: a weight that
-// was packed takes the int8 way, everything else falls through to where it went before.
+// quantized one. What a linear layer calls in LibTorch's C++ is addmm, or matmul without a bias or with more than two
+// dimensions, of its weight transposed. Their kernels for a dispatch key that nothing else uses are ours, from the
+// first such model to the process's end, and the key is set only while such a model predicts: a weight that was packed
+// takes the int8 way, everything else falls through to where it went before.
 constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 using Packed = c10::intrusive_ptr<LinearPackedParamsBase>;
-using PackedByWeight = std::unordered_map<const c10::TensorImpl*, Packed>;
+using PackedByWeight = std::unordered_map<const void*, Packed>;  // by where the weight lies
 
 // Of the model that this thread is going through.
 thread_local const PackedByWeight* t_packed = nullptr;
@@ -37,31 +38,42 @@ class Entered {
   c10::impl::IncludeDispatchKeyGuard guard_;
 };
 
-torch::Tensor linear(const torch::Tensor& input, const torch::Tensor& weight,
-                     const c10::optional<torch::Tensor>& bias) {
-  const c10::impl::ExcludeDispatchKeyGuard below(kKey);
-  if (t_packed != nullptr) {
-    const auto found = t_packed->find(weight.unsafeGetTensorImpl());
-    if (found != t_packed->end()) {
-      std::vector<std::int64_t> sizes = input.sizes().vec();
-      sizes.back() = weight.size(0);
-      return found->second->apply_dynamic(input.reshape({-1, input.size(-1)}).contiguous()).reshape(sizes);
-    }
-  }
-  return at::linear(input, weight, bias);
+// nullptr unless `matrix` is a packed weight, transposed.
+LinearPackedParamsBase* packed_of(const torch::Tensor& matrix) {
+  if (t_packed == nullptr || matrix.dim() != 2 || matrix.stride(0) != 1) return nullptr;
+  const auto found = t_packed->find(matrix.data_ptr());
+  return found == t_packed->end() ? nullptr : found->second.get();
 }
 
-Packed pack(const torch::nn::LinearImpl& layer) {
-  const torch::Tensor weight = layer.weight.detach().contiguous();
+torch::Tensor product(LinearPackedParamsBase& packed, const torch::Tensor& input, std::int64_t outputs) {
+  std::vector<std::int64_t> sizes = input.sizes().vec();
+  sizes.back() = outputs;
+  return packed.apply_dynamic(input.reshape({-1, input.size(-1)}).contiguous()).reshape(sizes);
+}
+
+torch::Tensor addmm(const torch::Tensor& bias, const torch::Tensor& input, const torch::Tensor& matrix,
+                    const torch::Scalar& beta, const torch::Scalar& alpha) {
+  const c10::impl::ExcludeDispatchKeyGuard below(kKey);
+  const bool plain = beta.to<double>() == 1 && alpha.to<double>() == 1;
+  if (auto* packed = packed_of(matrix); packed != nullptr && plain)
+    return product(*packed, input, matrix.size(1)).add_(bias);
+  return at::addmm(bias, input, matrix, beta, alpha);
+}
+
+torch::Tensor matmul(const torch::Tensor& input, const torch::Tensor& matrix) {
+  const c10::impl::ExcludeDispatchKeyGuard below(kKey);
+  if (auto* packed = packed_of(matrix); packed != nullptr) return product(*packed, input, matrix.size(1));
+  return at::matmul(input, matrix);
+}
+
+Packed pack(const torch::Tensor& weight) {
   constexpr double kLargest = 127;
   const double scale = std::max(weight.abs().max().item<double>() / kLargest, 1e-12);
   const torch::Tensor rounded = at::quantize_per_tensor(weight, scale, 0, torch::kQInt8);
-  const c10::optional<torch::Tensor> bias =
-      layer.bias.defined() ? c10::make_optional(layer.bias.detach().contiguous()) : c10::nullopt;
   static const auto prepack = c10::Dispatcher::singleton()
                                   .findSchemaOrThrow("quantized::linear_prepack", "")
                                   .typed<Packed(torch::Tensor, c10::optional<torch::Tensor>)>();
-  return prepack.call(rounded, bias);
+  return prepack.call(rounded, c10::nullopt);
 }
 
 // oneDNN's kernels, or those that this LibTorch was built with.
@@ -82,12 +94,13 @@ class Registration {
  public:
   Registration() {
     all_.fallback(torch::CppFunction::makeFallthrough());
-    one_.impl("linear", linear);
+    some_.impl("addmm", addmm);
+    some_.impl("matmul", matmul);
   }
 
  private:
   torch::Library all_{torch::Library::IMPL, "_", kKey, __FILE__, __LINE__};
-  torch::Library one_{torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__};
+  torch::Library some_{torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__};
 };
 
 class QuantizedLayers {
@@ -96,7 +109,7 @@ class QuantizedLayers {
     choose_engine();
     for (const auto& module : model_.module->modules()) {
       if (const auto* layer = module->as<torch::nn::LinearImpl>())
-        packed_.emplace(layer->weight.unsafeGetTensorImpl(), pack(*layer));
+        packed_.emplace(layer->weight.data_ptr(), pack(layer->weight.detach().contiguous()));
     }
     if (packed_.empty()) throw Error(Code::invalid, "the model has no linear layer that could be quantized to int8");
     static const Registration once;

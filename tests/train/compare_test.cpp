@@ -78,7 +78,7 @@ TEST_F(Compare, RunsThatAreCompleteAreNotRepeated) {
 
 TEST_F(Compare, APlanThatFailsIsShownWhileTheOthersGoOn) {
   // A gradient that is not a number is known only when it is computed.
-  write_plans("wild: --lr 1000000 --optimizer sgd --clip 1000000000\ngood: --lr 0.05\n");
+  write_plans("wild: --optimizer sgd --lr 1000000 --weight-decay 1000000\ngood: --lr 0.05\n");
   const Ended ended = compare({"--seeds", "1", "--json"}, small_run({"--epochs", "3"}));
   EXPECT_EQ(ended.exit_code, 1) << ended.output;
   const auto json = json_lines(ended.output).back();
