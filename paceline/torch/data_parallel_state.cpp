@@ -72,6 +72,8 @@ DataParallel::State::~State() {
   exchange_->recall();
   if (rounds_.empty() || std::uncaught_exceptions() > 0) return;
   try {
+    // Throws at once if something has failed before: the others' memory may be gone then.
+    communicator_.barrier({.name = "all have ended"});
     exchange_->finish();
     for (Round& round : rounds_) round.use.wait();
   } catch (const Error&) {

@@ -139,9 +139,9 @@ torch::Tensor SyncBatchNormImplBase<Dimensions, Derived>::normalise_over_ranks(c
     }
   }
   // Functions take no undefined tensors.
-  const torch::Tensor weight = this->weight.defined() ? this->weight : torch::ones({input.size(1)}, input.options());
-  const torch::Tensor bias = this->bias.defined() ? this->bias : torch::zeros({input.size(1)}, input.options());
-  return Normalise::apply(input, weight, bias, found.mean, inverse, found.count, communicator_);
+  const torch::Tensor scale = this->weight.defined() ? this->weight : torch::ones({input.size(1)}, input.options());
+  const torch::Tensor shift = this->bias.defined() ? this->bias : torch::zeros({input.size(1)}, input.options());
+  return Normalise::apply(input, scale, shift, found.mean, inverse, found.count, communicator_);
 }
 
 // How much of the running statistics is the batch's: without a momentum they are the average of all batches so far.
