@@ -64,6 +64,7 @@ class Commands(unittest.TestCase):
 
     def test_the_rate_grows_with_the_root_of_the_batch(self):
         self.assertAlmostEqual(largebatch.scaled_lr(512) / largebatch.scaled_lr(128), 2)
+        self.assertEqual(largebatch.scaled_lr(4096), largebatch.MOST_LR)
 
 
 class Accuracies(unittest.TestCase):
