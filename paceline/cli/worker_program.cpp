@@ -14,21 +14,19 @@ namespace paceline {
 namespace fs = std::filesystem;
 
 std::string torch_worker_program() {
-  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / "paceline-train";
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / kTorchWorker;
   if (fs::exists(beside)) return beside.string();
   throw Error(Code::invalid, fmt::format("{} is missing: this paceline was built without LibTorch (PACELINE_TORCH=OFF)",
                                          beside.string()));
 }
 
 RunOptions torch_worker_options() {
-  // Large pages for large tensors: fewer misses of the TLB.
-  constexpr const char* kTunables = "GLIBC_TUNABLES";
   RunOptions options;
   options.environment = own_environment();
   if (variable(options.environment, kTunables).empty())
     set_variable(options.environment, kTunables, "glibc.malloc.hugetlb=1");
   options.follower_code = kFollowerExit;
-  options.told_codes = {kRefusedExit, kTroubleExit, kSignalExit + SIGINT, kSignalExit + SIGTERM};
+  options.told_codes = {kRefusedExit, kTroubleExit, kSignalExit + SIGINT, kSignalExit + SIGTERM, kSignalExit + SIGUSR1};
   options.grace = std::chrono::milliseconds(1500);  // a worker that is still there then waits for nobody
   return options;
 }

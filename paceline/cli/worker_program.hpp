@@ -7,6 +7,11 @@
 
 namespace paceline {
 
+inline constexpr const char* kTorchWorker = "paceline-train";
+// Large pages for large tensors: fewer misses of the TLB. The kernel gives them to those who ask; glibc asks if this
+// variable tells it to.
+inline constexpr const char* kTunables = "GLIBC_TUNABLES";
+
 // Error{invalid} where paceline was built without LibTorch.
 std::string torch_worker_program();
 

@@ -49,7 +49,7 @@ class Again {
 };
 
 struct Segment : torch::CustomClassHolder {
-  Segment(SegmentFunction run, torch::Tensor state) : run(std::move(run)), state(std::move(state)) {}
+  Segment(SegmentFunction function, torch::Tensor before) : run(std::move(function)), state(std::move(before)) {}
   SegmentFunction run;
   torch::Tensor state;  // of the random generator before the first run
 };

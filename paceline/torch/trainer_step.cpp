@@ -38,6 +38,7 @@ void Trainer::train_step(const Batch& batch) {
   ++at_.step;
   at_.consumed = batch.consumed;
   agree(tally);
+  parallel_->lend();  // which the agreement has taken back
 }
 
 // Gradients of the mean over all workers' examples: a part's mean counts by its share of them. Of full batches that is
