@@ -51,11 +51,11 @@ CompareSeries series_of(const Arguments& a) {
 }
 
 void tell_result(const CompareInput& input, bool json) {
-  const Goal goal = goal_of(input.plans);
+  const Score score = goal_of(input.plans);
   const std::vector<PlanFigures> figures = figures_of(input.plans, input.options);
-  if (json) return say(compare_json(figures, input.options, goal).dump());
-  say("\n" + terminal_table(compare_table(figures, input.options, goal)));
-  say(verdict_of(figures, input.options, goal));
+  if (json) return say(compare_json(figures, input.options, score).dump());
+  say("\n" + terminal_table(compare_table(figures, input.options, score)));
+  say(verdict_of(figures, input.options, score));
 }
 
 int compare_with(const Arguments& a) {

@@ -72,7 +72,7 @@ std::string plan_table(const CompareInput& input) {
 }  // namespace
 
 ordered_json compare_data(const CompareInput& input) {
-  const Goal goal = goal_of(input.plans);
+  const Score score = goal_of(input.plans);
   ordered_json plans = ordered_json::array();
   for (const ComparedPlan& plan : input.plans) {
     ordered_json points = ordered_json::array();
@@ -81,30 +81,30 @@ ordered_json compare_data(const CompareInput& input) {
                         {"epochs", point.epochs},
                         {"bytes", point.bytes},
                         {"loss", band_json(point.loss)},
-                        {"quality", band_json(goal == Goal::rmse ? point.rmse : point.accuracy)}});
+                        {"quality", band_json(score == Score::rmse ? point.rmse : point.accuracy)}});
     }
     plans.push_back({{"name", plan.name}, {"points", std::move(points)}});
   }
-  ordered_json data = {{"goal", goal == Goal::rmse ? "rmse" : "accuracy"}, {"plans", std::move(plans)}};
+  ordered_json data = {{"goal", score == Score::rmse ? "rmse" : "accuracy"}, {"plans", std::move(plans)}};
   if (const auto& target = input.options.target)
     data["target"] = {{"metric", target->text().substr(0, target->text().find('='))}, {"value", target->value}};
   return data;
 }
 
 std::string render_comparison(const CompareInput& input) {
-  const Goal goal = goal_of(input.plans);
+  const Score score = goal_of(input.plans);
   const std::vector<PlanFigures> figures = figures_of(input.plans, input.options);
-  const CompareTable table = compare_table(figures, input.options, goal);
+  const CompareTable table = compare_table(figures, input.options, score);
   const std::size_t plans = input.plans.size();
   return filled_page(kComparePage, {{"style", std::string(kReportStyle)},
                                     {"script", std::string(kCompareScript)},
                                     {"title", fmt::format("{} plan{} compared", plans, plans == 1 ? "" : "s")},
                                     {"status", status(input, figures)},
                                     {"subtitle", html_escaped(subtitle(input))},
-                                    {"verdict", html_escaped(verdict_of(figures, input.options, goal))},
+                                    {"verdict", html_escaped(verdict_of(figures, input.options, score))},
                                     {"failures", failures(input.plans)},
                                     {"table", html_table("figures", table.head, table.rows)},
-                                    {"goal", goal == Goal::rmse ? "Root mean squared error" : "Accuracy"},
+                                    {"goal", score == Score::rmse ? "Root mean squared error" : "Accuracy"},
                                     {"bands", band_note(input)},
                                     {"plans", plan_table(input)},
                                     {"data", script_json(compare_data(input))}});

@@ -25,7 +25,7 @@ RunPoint point_of(const EpochMetrics& epoch) {
           .epochs = static_cast<double>(epoch.epoch),
           .bytes = static_cast<double>(epoch.bytes_sent),
           .loss = epoch.test_loss,
-          .accuracy = epoch.goal() == Goal::rmse ? kUnknown : epoch.test_accuracy,
+          .accuracy = epoch.score() == Score::rmse ? kUnknown : epoch.test_accuracy,
           .rmse = epoch.test_rmse.value_or(kUnknown),
           .driving_loss = epoch.valid_loss.value_or(epoch.test_loss),
           .driving_accuracy = epoch.valid_accuracy.value_or(epoch.test_accuracy)};
@@ -64,15 +64,15 @@ std::vector<RunPoint> points_of(const ComparedRun& run) {
   return points;
 }
 
-Goal goal_of(const std::vector<ComparedPlan>& plans) {
+Score goal_of(const std::vector<ComparedPlan>& plans) {
   for (const ComparedPlan& plan : plans) {
     for (const ComparedRun& run : plan.runs) {
       const std::vector<RunPoint> points = points_of(run);
       if (std::any_of(points.begin(), points.end(), [](const RunPoint& point) { return std::isfinite(point.rmse); }))
-        return Goal::rmse;
+        return Score::rmse;
     }
   }
-  return Goal::accuracy;
+  return Score::accuracy;
 }
 
 std::optional<ComparedRun> read_complete_run(const std::string& folder, std::uint64_t seed) try {

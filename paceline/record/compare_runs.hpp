@@ -42,7 +42,7 @@ struct RunPoint {
 std::vector<RunPoint> points_of(const ComparedRun& run);
 
 // rmse as soon as one run has one.
-Goal goal_of(const std::vector<ComparedPlan>& plans);
+Score goal_of(const std::vector<ComparedPlan>& plans);
 
 // What is in a run folder, if it is complete: a run that has ended by itself. Lines that cannot be read make it
 // incomplete.

@@ -98,10 +98,10 @@ std::string seconds_text(double value) { return fmt::format("{:.{}f} s", value, 
 std::string percent_text(double value) { return fmt::format("{:.2f}%", 100 * value); }
 std::string plain_text(double value) { return fmt::format("{:.4g}", value); }
 
-Ranking ranking_by(const CompareOptions& options, Goal goal) {
+Ranking ranking_by(const CompareOptions& options, Score score) {
   if (options.target)
     return {&PlanFigures::seconds_to, false, seconds_text, fmt::format("reaches {} first", options.target->text())};
-  if (goal == Goal::rmse) return {&PlanFigures::rmse, false, plain_text, "has the smallest test RMSE"};
+  if (score == Score::rmse) return {&PlanFigures::rmse, false, plain_text, "has the smallest test RMSE"};
   return {&PlanFigures::accuracy, true, percent_text, "has the highest test accuracy"};
 }
 
@@ -232,8 +232,8 @@ std::vector<PlanFigures> figures_of(const std::vector<ComparedPlan>& plans, cons
   return all;
 }
 
-std::string verdict_of(const std::vector<PlanFigures>& plans, const CompareOptions& options, Goal goal) {
-  const Ranking ranking = ranking_by(options, goal);
+std::string verdict_of(const std::vector<PlanFigures>& plans, const CompareOptions& options, Score score) {
+  const Ranking ranking = ranking_by(options, score);
   std::vector<const PlanFigures*> ranked;
   for (const PlanFigures& plan : plans) {
     const bool fit = options.target ? reached_always(plan) : plan.complete > 0 && plan.failed == 0;

@@ -65,7 +65,7 @@ struct PlanFigures {
 std::vector<PlanFigures> figures_of(const std::vector<ComparedPlan>& plans, const CompareOptions& options);
 
 // Who was first at the target; without one, who ended best. See Note [Who wins].
-std::string verdict_of(const std::vector<PlanFigures>& plans, const CompareOptions& options, Goal goal);
+std::string verdict_of(const std::vector<PlanFigures>& plans, const CompareOptions& options, Score score);
 
 // The k-th evaluation of a plan's seeds: where they were on the mean, and how far apart.
 struct BandPoint {

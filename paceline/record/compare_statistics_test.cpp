@@ -167,7 +167,7 @@ TEST(CompareTable, StandsInColumnsAndShowsDeviationsOfSeveralSeedsOnly) {
   const CompareOptions options{.target = kTo80, .price = 3};
   const std::vector<ComparedPlan> plans = {
       plan("quick", {10, 12}), plan("one", {20}), {.name = "bad", .runs = {{.seed = 1, .failure = "no"}}}};
-  const CompareTable table = compare_table(figures_of(plans, options), options, Goal::accuracy);
+  const CompareTable table = compare_table(figures_of(plans, options), options, Score::accuracy);
   EXPECT_EQ(table.head[7], "s to accuracy=0.8");
   EXPECT_EQ(table.rows[0][2], "90.00 ± 0.00");
   EXPECT_EQ(table.rows[0][7], "19.2 ± 2.5");
@@ -183,8 +183,8 @@ TEST(CompareTable, OfNumbersHasTheirError) {
   for (ComparedRun& run : made.runs) {
     for (EpochMetrics& epoch : run.epochs) epoch.test_rmse = 2;
   }
-  EXPECT_EQ(goal_of({made}), Goal::rmse);
-  const CompareTable table = compare_table(figures_of({made}, {}), {}, Goal::rmse);
+  EXPECT_EQ(goal_of({made}), Score::rmse);
+  const CompareTable table = compare_table(figures_of({made}, {}), {}, Score::rmse);
   EXPECT_EQ(table.head[2], "RMSE");
   EXPECT_EQ(table.rows[0][2], "2.0000 ± 0.0000");
   EXPECT_TRUE(contains(verdict({made}, {}), "smallest test RMSE: 2"));

@@ -50,8 +50,8 @@ std::string reached_text(const PlanFigures& plan, const Spread& spread) {
              : fmt::format("{} ({} of {})", text, plan.reached, plan.complete);
 }
 
-Cells head_of(const CompareOptions& options, Goal goal) {
-  Cells head = {"plan", "seeds", goal == Goal::rmse ? "RMSE" : "accuracy %", "loss", "seconds", "samples/s", "sent"};
+Cells head_of(const CompareOptions& options, Score score) {
+  Cells head = {"plan", "seeds", score == Score::rmse ? "RMSE" : "accuracy %", "loss", "seconds", "samples/s", "sent"};
   if (options.target) {
     head.push_back(fmt::format("s to {}", options.target->text()));
     head.push_back("epochs to it");
@@ -61,10 +61,10 @@ Cells head_of(const CompareOptions& options, Goal goal) {
   return head;
 }
 
-Cells row_of(const PlanFigures& plan, const CompareOptions& options, Goal goal) {
+Cells row_of(const PlanFigures& plan, const CompareOptions& options, Score score) {
   Cells row = {plan.name,
                seeds_text(plan),
-               goal == Goal::rmse ? spread_text(plan.rmse, 1, 4) : spread_text(plan.accuracy, 100, 2),
+               score == Score::rmse ? spread_text(plan.rmse, 1, 4) : spread_text(plan.accuracy, 100, 2),
                spread_text(plan.loss, 1, 4),
                scaled_text(plan.seconds),
                plan.samples_per_s.count == 0 ? "–" : rounded(plan.samples_per_s.mean),
@@ -98,9 +98,9 @@ ordered_json spread_json(const Spread& spread) {
 
 }  // namespace
 
-CompareTable compare_table(const std::vector<PlanFigures>& plans, const CompareOptions& options, Goal goal) {
-  CompareTable table{.head = head_of(options, goal), .rows = {}};
-  for (const PlanFigures& plan : plans) table.rows.push_back(row_of(plan, options, goal));
+CompareTable compare_table(const std::vector<PlanFigures>& plans, const CompareOptions& options, Score score) {
+  CompareTable table{.head = head_of(options, score), .rows = {}};
+  for (const PlanFigures& plan : plans) table.rows.push_back(row_of(plan, options, score));
   return table;
 }
 
@@ -116,11 +116,11 @@ std::string terminal_table(const CompareTable& table) {
   return text;
 }
 
-ordered_json compare_json(const std::vector<PlanFigures>& plans, const CompareOptions& options, Goal goal) {
+ordered_json compare_json(const std::vector<PlanFigures>& plans, const CompareOptions& options, Score score) {
   ordered_json list = ordered_json::array();
   for (const PlanFigures& plan : plans) {
     ordered_json one = {{"name", plan.name}, {"complete", plan.complete}, {"failed", plan.failed}};
-    if (goal == Goal::rmse) {
+    if (score == Score::rmse) {
       one["rmse"] = spread_json(plan.rmse);
     } else {
       one["accuracy"] = spread_json(plan.accuracy);
@@ -140,7 +140,7 @@ ordered_json compare_json(const std::vector<PlanFigures>& plans, const CompareOp
   }
   ordered_json json = {{"plans", std::move(list)}};
   if (options.target) json["target"] = options.target->text();
-  json["verdict"] = verdict_of(plans, options, goal);
+  json["verdict"] = verdict_of(plans, options, score);
   return json;
 }
 

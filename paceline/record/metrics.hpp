@@ -32,7 +32,7 @@ struct WorkerTime {
 };
 
 // What a model is measured by: of classes the share that is right, of numbers how far off they are.
-enum class Goal { accuracy, rmse };
+enum class Score { accuracy, rmse };
 
 struct EpochMetrics {
   int epoch = 0;
@@ -51,7 +51,7 @@ struct EpochMetrics {
   double learning_rate = 0;
   std::vector<WorkerTime> workers = {};
 
-  Goal goal() const { return test_rmse ? Goal::rmse : Goal::accuracy; }
+  Score score() const { return test_rmse ? Score::rmse : Score::accuracy; }
 };
 
 nlohmann::ordered_json to_json(const EpochMetrics& metrics);

@@ -86,11 +86,11 @@ TEST(EpochMetrics, ARunWithoutValidationHasNoKeysForIt) {
 TEST(EpochMetrics, LinesOfEarlierVersionsHaveNoRmse) {
   EpochMetrics metrics = sample();
   EXPECT_EQ(epoch_metrics_from(through_text(to_json(metrics))).test_rmse, 1.25);
-  EXPECT_EQ(metrics.goal(), Goal::rmse);
+  EXPECT_EQ(metrics.score(), Score::rmse);
   metrics.test_rmse.reset();
   const json written = through_text(to_json(metrics));
   EXPECT_FALSE(written.contains("test_rmse"));
-  EXPECT_EQ(epoch_metrics_from(written).goal(), Goal::accuracy);
+  EXPECT_EQ(epoch_metrics_from(written).score(), Score::accuracy);
 }
 
 TEST(EpochMetrics, ALossThatIsNotANumberIsNullAndComesBack) {

@@ -56,7 +56,7 @@ std::string_view wait_tint(const std::vector<float>& shares) {
 std::vector<Part> figures_of(const Progress& progress) {
   std::vector<Part> parts = {{rounded(progress.samples_per_s) + " samples/s", 4},
                              {fmt::format("loss {:.4f}", progress.loss), 1, std::isfinite(progress.loss) ? "" : kRed}};
-  if (progress.goal == Goal::rmse) {
+  if (progress.score == Score::rmse) {
     parts.push_back({fmt::format("rmse {:.4f}", std::sqrt(progress.loss)), 3});
   } else if (std::isfinite(progress.accuracy)) {
     parts.push_back({"acc " + percent(progress.accuracy), 3});
@@ -139,7 +139,7 @@ std::string epoch_line(const EpochMetrics& metrics, int epochs) {
   const auto add_share = [&line](const char* label, double share) {
     if (std::isfinite(share)) line += fmt::format("  {} {}", label, percent(share));
   };
-  if (metrics.goal() == Goal::rmse) {
+  if (metrics.score() == Score::rmse) {
     if (metrics.valid_loss) line += fmt::format("  valid rmse {:.4f}", std::sqrt(*metrics.valid_loss));
     line += fmt::format("  test rmse {:.4f}", *metrics.test_rmse);
   } else {

@@ -17,7 +17,7 @@ struct Progress {
   double accuracy = 0;       // of training, running; NaN: not shown
   double seconds_left = -1;  // of the whole run; < 0: unknown
   std::vector<float> wait_shares = {};
-  Goal goal = Goal::accuracy;  // rmse: the root of `loss` is shown instead
+  Score score = Score::accuracy;  // rmse: the root of `loss` is shown instead
 };
 
 // One line with a bar, at most `columns` wide on the screen; where not all fits, the least important parts go first and

@@ -103,7 +103,7 @@ TEST(ProgressLine, ManyRanksWaitAsARange) {
 
 TEST(ProgressLine, OfNumbersTheErrorIsShownInsteadOfAnAccuracy) {
   Progress progress = kSample;
-  progress.goal = Goal::rmse;
+  progress.score = Score::rmse;
   progress.loss = 4;
   EXPECT_NE(plain_progress_line(progress).find("loss 4.0000  rmse 2.0000  0:41 left"), std::string::npos);
   EXPECT_EQ(plain_progress_line(progress).find("acc"), std::string::npos);

@@ -24,23 +24,24 @@ std::string as_paragraph(std::string sentence) {
 std::string render_report(const ReportInput& input) {
   const std::vector<WorkerTime> workers = worker_totals(input.epochs);
   const StragglerVerdict verdict = find_straggler(workers);
-  return filled_page(kReportPage, {{"style", std::string(kReportStyle)},
-                                   {"script", std::string(kReportScript)},
-                                   {"title", html_escaped(report_title(input))},
-                                   {"subtitle", html_escaped(report_subtitle(input))},
-                                   {"status", report_status(input)},
-                                   {"tiles", report_tiles(input)},
-                                   {"warnings", report_warnings(input)},
-                                   {"verdict", html_escaped(as_paragraph(verdict.sentence))},
-                                   {"verdict_kind", verdict.straggler == kNoRank ? "calm" : "alarm"},
-                                   {"worker_bars", worker_bars(workers, verdict.straggler)},
-                                   {"worker_table", worker_table(workers)},
-                                   {"goal", report_goal(input) == Goal::rmse ? "Root mean squared error" : "Accuracy"},
-                                   {"epoch_table", epoch_table(input.epochs)},
-                                   {"layers", layer_section(input)},
-                                   {"config_table", config_table(input.config)},
-                                   {"result_table", result_table(input.final)},
-                                   {"data", script_json(chart_data(input))}});
+  return filled_page(kReportPage,
+                     {{"style", std::string(kReportStyle)},
+                      {"script", std::string(kReportScript)},
+                      {"title", html_escaped(report_title(input))},
+                      {"subtitle", html_escaped(report_subtitle(input))},
+                      {"status", report_status(input)},
+                      {"tiles", report_tiles(input)},
+                      {"warnings", report_warnings(input)},
+                      {"verdict", html_escaped(as_paragraph(verdict.sentence))},
+                      {"verdict_kind", verdict.straggler == kNoRank ? "calm" : "alarm"},
+                      {"worker_bars", worker_bars(workers, verdict.straggler)},
+                      {"worker_table", worker_table(workers)},
+                      {"goal", report_score(input) == Score::rmse ? "Root mean squared error" : "Accuracy"},
+                      {"epoch_table", epoch_table(input.epochs)},
+                      {"layers", layer_section(input)},
+                      {"config_table", config_table(input.config)},
+                      {"result_table", result_table(input.final)},
+                      {"data", script_json(chart_data(input))}});
 }
 
 }  // namespace paceline

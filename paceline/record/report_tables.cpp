@@ -29,7 +29,7 @@ struct Quality {
 };
 
 Quality quality_of(const EpochMetrics& epoch) {
-  if (epoch.goal() == Goal::rmse) {
+  if (epoch.score() == Score::rmse) {
     const auto root = [](double squared) { return four_digits(std::sqrt(squared)); };
     return {root(epoch.loss), epoch.valid_loss ? root(*epoch.valid_loss) : "–", four_digits(*epoch.test_rmse)};
   }
@@ -126,7 +126,7 @@ std::string epoch_table(const std::vector<EpochMetrics>& epochs) {
   const bool validated = std::any_of(epochs.begin(), epochs.end(), [](const EpochMetrics& epoch) {
     return epoch.valid_loss.has_value() || epoch.valid_accuracy.has_value();
   });
-  const std::string goal = epochs.back().goal() == Goal::rmse ? "RMSE" : "acc.";
+  const std::string goal = epochs.back().score() == Score::rmse ? "RMSE" : "acc.";
   Cells head = {"Epoch", "Step", "Time (s)", "Train loss", "Train " + goal};
   if (validated) head.insert(head.end(), {"Valid loss", "Valid " + goal});
   head.insert(head.end(), {"Test loss", "Test " + goal, "Samples/s", "Wait", "Sent", "Learning rate"});

@@ -126,7 +126,7 @@ std::string report_status(const ReportInput& input) {
                      html_escaped(reason));
 }
 
-Goal report_goal(const ReportInput& input) { return std::isfinite(last_rmse(input)) ? Goal::rmse : Goal::accuracy; }
+Score report_score(const ReportInput& input) { return std::isfinite(last_rmse(input)) ? Score::rmse : Score::accuracy; }
 
 std::string report_tiles(const ReportInput& input) {
   const double rate = last(input, "samples_per_s", &EpochMetrics::samples_per_s, &StepPoint::samples_per_s);

@@ -110,7 +110,7 @@ void Trainer::end_epoch() {
   const Tally test = evaluate(data_.test);
   metrics.test_loss = test.mean_loss();
   metrics.test_accuracy = test.accuracy();
-  if (goal() == Goal::rmse) metrics.test_rmse = std::sqrt(test.mean_loss());
+  if (score() == Score::rmse) metrics.test_rmse = std::sqrt(test.mean_loss());
   metrics.workers = gather_times();
   for (const WorkerTime& worker : metrics.workers) metrics.wait_share += worker.wait_share() / job_.size();
   metrics.bytes_sent = bytes_sent();
@@ -180,7 +180,7 @@ void Trainer::finish() {
                                   {"wait_share", last_.wait_share},
                                   {"bytes_sent", bytes},
                                   {"workers", job_.size()}};
-  if (goal() == Goal::rmse) final["test_rmse"] = std::sqrt(last_.test_loss);
+  if (score() == Score::rmse) final["test_rmse"] = std::sqrt(last_.test_loss);
   if (statistics_) final["gradient"] = to_json(statistics_->figures());
   if (sharpness) final["sharpness"] = to_json(*sharpness);
   if (online_) final["online"] = to_json(online_->counters(), config_.global_batch(data_.train.size()));

@@ -64,7 +64,7 @@ class Trainer {
   int hosts() const;
 
   void watch_gradients();
-  Goal goal() const { return data_.train.classes() == 0 ? Goal::rmse : Goal::accuracy; }
+  Score score() const { return data_.train.classes() == 0 ? Score::rmse : Score::accuracy; }
 
   void train_epoch();
   void train_online_epoch();

@@ -146,17 +146,17 @@ void Trainer::tell_progress() {
   journal_->tell_progress(now(), [&] {
     const std::int64_t steps = steps_per_epoch(config_, data_.train.size());
     const double per_step = at_.seconds / static_cast<double>(std::max<std::int64_t>(1, at_.step));
-    const double done = static_cast<double>(at_.consumed) / static_cast<double>(data_.train.size());
+    const std::int64_t slice = config_.global_batch(data_.train.size());
     return Progress{.epoch = at_.epoch + 1,
                     .epochs = config_.epochs,
-                    .step = static_cast<std::int64_t>(std::ceil(done * static_cast<double>(steps))),
+                    .step = (static_cast<std::int64_t>(at_.consumed) + slice - 1) / slice,
                     .steps = steps,
                     .samples_per_s = run_rate_.per_second(),
                     .loss = at_.tally.mean_loss(),
                     .accuracy = at_.tally.accuracy(),
                     .seconds_left = per_step * static_cast<double>(total_steps() - at_.step),
                     .wait_shares = wait_shares_,
-                    .goal = goal()};
+                    .score = score()};
   });
 }
 

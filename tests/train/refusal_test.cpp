@@ -41,9 +41,9 @@ TEST_P(Refused, WithOneSentence) {
 INSTANTIATE_TEST_SUITE_P(
     Words, Refused,
     testing::Values(
-        Refusal{"Model", {"--model", "resnet"}, "resnet"}, Refusal{"Optimizer", {"--optimizer", "adamm"}, "adamm"},
+        Refusal{"Model", {"--model", "resnet"}, "resnet"},
         Refusal{"SettingOfAnOptimizer", {"--optimizer", "sgd:beta=1"}, "beta"},
-        Refusal{"Schedule", {"--schedule", "step:x"}, "step:x"},
+        Refusal{"NumberOfASchedule", {"--schedule", "step:x"}, "step:x"},
         Refusal{"Augmentation", {"--augment", "rotate"}, "rotate"},
         Refusal{"Noise", {"--noise", "fisher:8"}, "fisher:8"},
         Refusal{"NoiseOfALargerBatch", {"--noise", "fisher-diag:5000"}, "5000"},
