@@ -14,6 +14,7 @@
 #include "paceline/data/loader.hpp"
 #include "paceline/data/open.hpp"
 #include "paceline/torch/models.hpp"
+#include "paceline/torch/task.hpp"
 
 namespace {
 
@@ -84,33 +85,24 @@ struct Result {
   std::int64_t correct = 0;
 };
 
-torch::Tensor images(const Batch& batch, const paceline::Shape& shape) {
-  const auto size = static_cast<std::int64_t>(batch.size());
-  auto* pixels = const_cast<float*>(batch.pixels.data());  // from_blob takes no pointer to const; nobody writes
-  return torch::from_blob(pixels, {size, shape.channels, shape.height, shape.width}, torch::kFloat32);
-}
-
-torch::Tensor labels(const Batch& batch) {
-  auto* values = const_cast<std::int64_t*>(batch.labels.data());
-  return torch::from_blob(values, {static_cast<std::int64_t>(batch.size())}, torch::kInt64);
-}
-
-Result train(torch::nn::Sequential& net, const DataSplit& data, const Options& options) {
-  torch::optim::SGD optimizer(net->parameters(), options.lr);
+Result train(const paceline::Model& net, const DataSplit& data, const Options& options) {
+  torch::optim::SGD optimizer(net.module->parameters(), options.lr);
   Batches batches(data, options);
   Result result;
   Clock::time_point start = Clock::now();
   for (int step = 0; step < options.steps; ++step) {
     if (step == kWarmUp) start = Clock::now();
     const Batch& batch = batches.next();
-    const torch::Tensor wanted = labels(batch);
+    const paceline::Form& form = data.train.form();
+    const torch::Tensor wanted = paceline::answers_of(batch, form);
     optimizer.zero_grad();
-    const torch::Tensor scores = net->forward(images(batch, data.train.shape()));
-    torch::Tensor loss = torch::nn::functional::cross_entropy(scores, wanted);
+    const torch::Tensor scores = net.forward(paceline::inputs_of(batch, form));
+    torch::Tensor loss = paceline::loss_of(scores, wanted, form);
     loss.backward();
     optimizer.step();
-    result.loss += loss.item<float>();
-    result.correct += scores.argmax(1).eq(wanted).sum().item<std::int64_t>();
+    const paceline::Tally tally = paceline::tally_of(loss, scores, wanted, form);
+    result.loss += tally.mean_loss();
+    result.correct += static_cast<std::int64_t>(tally.correct);
     if (step >= kWarmUp) result.samples += static_cast<std::int64_t>(batch.size());
   }
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -129,7 +121,7 @@ void run(const Options& options) {
   torch::set_num_threads(1);
   torch::manual_seed(options.seed);
   const DataSplit data = paceline::open_data(options.data);
-  auto net = paceline::make_model(paceline::parse_model(options.model), data.train.shape(), data.train.classes());
+  const auto net = paceline::make_model(paceline::parse_model(options.model), data.train.form());
   if (options.gate) wait_at_gate();
   const Result result = train(net, data, options);
   std::printf(R"({"model":"%s","batch":%d,"workers":1,"steps":%d,"loss":%.4f,"correct":%lld,"samples_per_s":%.2f})"

@@ -24,7 +24,10 @@ set(public_headers
 if(PACELINE_TORCH)
   list(APPEND public_headers
        paceline/torch/data_parallel.hpp
+       paceline/torch/lamb.hpp
+       paceline/torch/lars.hpp
        paceline/torch/shard.hpp
+       paceline/torch/sync_batch_norm.hpp
        paceline/torch/tensor_collectives.hpp)
 endif()
 set(waiting ${public_headers})

@@ -16,20 +16,18 @@ try:
     import torch
     import torch.distributed as dist
     import torch.multiprocessing as multiprocessing
-    from torch import nn
     from torch.nn.parallel import DistributedDataParallel
 except ImportError as error:
     sys.exit(f"python3-torch is not installed: {error}")
 
+import models  # beside this file
+
 WARM_UP = 5  # steps that are not timed
-CLASSES = 10
-SIDE = 28
-POOL = 8192  # examples, in turn
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="mlp:2048x3", help="mlp:WIDTHxLAYERS or cnn")
+    parser.add_argument("--model", default="mlp:2048x3", help="mlp:WIDTHxLAYERS, cnn, resnet18 or transformer:LAYERS,WIDTH,HEADS")
     parser.add_argument("--batch", type=int, default=64, help="of one worker")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=200)
@@ -45,27 +43,6 @@ def parse_arguments():
     return arguments
 
 
-def make_model(text):
-    if text == "cnn":
-        convolutions = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
-        convolutions += [nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
-        inputs = 64 * (SIDE // 4) ** 2
-        return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, CLASSES))
-    width, layers = map(int, text.removeprefix("mlp:").split("x"))
-    widths = [SIDE * SIDE] + [width] * layers
-    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (nn.Linear(*pair), nn.ReLU())]
-    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, CLASSES))
-
-
-def make_batches(size, seed):
-    """As paceline's `synthetic`: a pattern per class under noise, normalised."""
-    torch.manual_seed(seed)
-    labels = torch.randint(CLASSES, (max(POOL, size),))
-    images = torch.rand(CLASSES, 1, SIDE, SIDE)[labels] + torch.rand(len(labels), 1, SIDE, SIDE)
-    images = (images - images.mean()) / images.std()
-    return [pair for pair in zip(images.split(size), labels.split(size)) if len(pair[1]) == size]
-
-
 def train(model, batches, arguments):
     """Seconds of the timed steps."""
     optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr)
@@ -74,9 +51,9 @@ def train(model, batches, arguments):
     for step in range(arguments.steps):
         if step == WARM_UP:
             start = time.perf_counter()
-        images, labels = batches[step % len(batches)]
+        inputs, answers = batches[step % len(batches)]
         optimizer.zero_grad(**drop)
-        loss = nn.functional.cross_entropy(model(images), labels)
+        loss = models.loss_of(model(inputs), answers)
         loss.backward()
         optimizer.step()
         loss.item()
@@ -86,8 +63,8 @@ def train(model, batches, arguments):
 def work(rank, arguments, meeting):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=arguments.workers)
-    batches = make_batches(arguments.batch, rank)
-    model = make_model(arguments.model)
+    batches = models.make_batches(arguments.model, arguments.batch, rank)
+    model = models.make_model(arguments.model)
     parallel = DistributedDataParallel(model, gradient_as_bucket_view=arguments.tuned)
     dist.barrier()
     seconds = train(parallel, batches, arguments)

@@ -3,9 +3,12 @@
 #include <cstdio>
 
 #include "paceline/cli/bench_command.hpp"
+#include "paceline/cli/compare_command.hpp"
 #include "paceline/cli/doctor_command.hpp"
 #include "paceline/cli/doctor_worker.hpp"
+#include "paceline/cli/fetch_command.hpp"
 #include "paceline/cli/host_agent_command.hpp"
+#include "paceline/cli/predict_command.hpp"
 #include "paceline/cli/run_command.hpp"
 #include "paceline/cli/train_command.hpp"
 #include "paceline/core/error.hpp"
@@ -18,6 +21,9 @@ int main(int argc, char** argv) {
   paceline::add_run_command(app, exit_code);
   paceline::add_host_agent_command(app, exit_code);
   paceline::add_train_command(app, exit_code);
+  paceline::add_fetch_command(app, exit_code);
+  paceline::add_predict_command(app, exit_code);
+  paceline::add_compare_command(app, exit_code);
   paceline::add_bench_command(app, exit_code);
   paceline::add_doctor_command(app, exit_code);
   paceline::add_doctor_worker_command(app, exit_code);

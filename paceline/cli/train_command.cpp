@@ -1,7 +1,6 @@
 #include "paceline/cli/train_command.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/Config.hpp>
@@ -16,6 +15,7 @@
 #include "paceline/cli/run_command.hpp"
 #include "paceline/cli/train_options.hpp"
 #include "paceline/cli/train_worker.hpp"
+#include "paceline/cli/worker_program.hpp"
 #include "paceline/data/open.hpp"
 #include "paceline/launch/cores.hpp"
 #include "paceline/launch/launcher.hpp"
@@ -28,47 +28,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWorkerName = "paceline-train";
-// Large pages for large tensors: fewer misses of the TLB. The kernel gives them to those who ask; glibc asks if told
-// to.
-constexpr const char* kTunables = "GLIBC_TUNABLES";
-constexpr const char* kLargePages = "glibc.malloc.hugetlb=1";
-
-std::string worker_program() {
-  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / kWorkerName;
-  if (fs::exists(beside)) return beside.string();
-  throw Error(Code::invalid,
-              fmt::format("{} is missing: this paceline was built without LibTorch (PACELINE_TORCH=OFF) and "
-                          "cannot train",
-                          beside.string()));
-}
-
 // Beside paceline, as here; found on the PATH if paceline is.
 std::string remote_worker_program(const HostArguments& hosts) {
-  if (hosts.remote_paceline.empty()) return worker_program();
-  return fs::path(hosts.remote_paceline).replace_filename(kWorkerName).string();
+  if (hosts.remote_paceline.empty()) return torch_worker_program();
+  return fs::path(hosts.remote_paceline).replace_filename(kTorchWorker).string();
 }
 
 // What all runs have in common, wherever their workers are.
 RunOptions run_options(const TrainConfig& config) {
-  RunOptions options;
-  options.environment = own_environment();
-  if (variable(options.environment, kTunables).empty()) set_variable(options.environment, kTunables, kLargePages);
+  RunOptions options = torch_worker_options();
   if (config.threads > 0) options.threads = config.threads;
-  options.follower_code = kFollowerExit;
-  options.told_codes = {kRefusedExit, kTroubleExit, kSignalExit + SIGINT, kSignalExit + SIGTERM, kSignalExit + SIGUSR1};
-  options.grace = std::chrono::milliseconds(1500);  // a worker that is still there then waits for nobody
   return options;
-}
-
-int run_workers(const RunOptions& options) {
-  const int code = run(options);
-  return code == kFollowerExit || code == kTroubleExit ? 1 : code;
 }
 
 int train_here(TrainArguments& a) {
   TrainConfig& config = a.config;
-  const std::string program = worker_program();
+  const std::string program = torch_worker_program();
   const std::size_t cores = allowed_cores().size();
   config.workers = a.workers > 0 ? a.workers : default_threads(cores, core_quota(), 1);
   if (config.threads == 0) config.threads = default_threads(cores, core_quota(), config.workers);
@@ -77,7 +52,7 @@ int train_here(TrainArguments& a) {
   settle(config, open_data(config.data));
   options.command = {program, to_json(config).dump()};
   options.inherit_output = true;  // rank 0 draws
-  return run_workers(options);
+  return run_torch_workers(options);
 }
 
 // Data and run folder are on the hosts: rank 0 looks at them.
@@ -88,7 +63,7 @@ int train_on_hosts(TrainArguments& a) {
   take_host_options(a.hosts, a.workers > 0 ? std::optional(a.workers) : std::nullopt, options);
   options.remote.pass_also.emplace_back(kTunables);
   options.prefix = false;  // only rank 0 has something to say
-  return run_workers(options);
+  return run_torch_workers(options);
 }
 
 void refuse_to_start_more(const TrainArguments& a) {
@@ -116,7 +91,7 @@ std::string argument_of_started(TrainArguments& a, RunOptions& options) try {
 
 // One of the workers that somebody else has started: how many there are is known when they have met.
 int become_worker(TrainArguments& a) {
-  const std::string program = worker_program();
+  const std::string program = torch_worker_program();
   RunOptions options = run_options(a.config);
   options.command = {program, argument_of_started(a, options)};
   // Of threads a worker that does not know its share yet begins with one.

@@ -13,6 +13,7 @@ struct TrainArguments {
   TrainConfig config;
   int threads = 0;  // 0: not given, as for workers
   int workers = 0;
+  std::string batch = "64";
   std::string until;
   std::string valid;
   std::string bucket;

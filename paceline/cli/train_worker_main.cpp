@@ -1,5 +1,5 @@
-// `paceline-train CONFIG`: one worker of `paceline train`; CONFIG is the configuration itself. A program of its own, so
-// that `paceline` does not load LibTorch for everything else it does.
+// `paceline-train CONFIG`: one worker of `paceline train`, or of `paceline predict`; CONFIG is the configuration
+// itself. A program of its own, so that `paceline` does not load LibTorch for everything else it does.
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -14,6 +14,7 @@
 #include "paceline/cli/train_worker.hpp"
 #include "paceline/core/error.hpp"
 #include "paceline/launch/join.hpp"
+#include "paceline/torch/predictor.hpp"
 #include "paceline/torch/start_together.hpp"
 #include "paceline/torch/trainer.hpp"
 
@@ -70,6 +71,12 @@ int work(std::optional<paceline::Job>& job, int argc, char** argv) {
     return paceline::kRefusedExit;
   }
   const auto json = nlohmann::json::parse(argv[1], nullptr, false);
+  if (json.is_object() && json.contains(paceline::kPredict)) {
+    const paceline::PredictConfig config = paceline::predict_config_from(json[paceline::kPredict]);
+    job.emplace(paceline::join(argc, argv));
+    paceline::predict(*job, config);
+    return 0;
+  }
   const std::string refusal = json.is_object() ? json.value(paceline::kRefused, "") : "";
   paceline::TrainConfig config{.workers = 0};
   if (refusal.empty()) config = paceline::train_config_from(json);

@@ -6,22 +6,30 @@
 #include <span>
 #include <vector>
 
+#include "paceline/data/augment.hpp"
 #include "paceline/data/dataset.hpp"
 
 namespace paceline {
 
 struct Batch {
-  std::vector<float> pixels;  // example by example, normalised
-  std::vector<std::int64_t> labels;
-  std::size_t global_size = 0;  // examples of all workers together in this step
-  std::size_t consumed = 0;     // of the epoch, after this step
+  std::size_t examples = 0;
+  // Example by example; which of them are filled depends on the kind of data.
+  std::vector<float> values;         // images, normalised, and rows
+  std::vector<std::int64_t> tokens;  // text
+  std::vector<std::int64_t> labels;  // classes: one of each example, or of each of its characters
+  std::vector<float> targets;        // where a number is to be predicted
+  std::size_t global_size = 0;       // examples of all workers together in this step
+  std::size_t consumed = 0;          // of the epoch, after this step
 
-  std::size_t size() const { return labels.size(); }
+  std::size_t size() const { return examples; }
 };
 
-// Makes pixels and labels those of the examples `indices`; leaves the rest alone. Takes memory only if the batch has
+// Makes the batch consist of the examples `indices`; leaves the rest alone. Takes memory only if the batch has
 // never been that large.
 void fill(Batch& batch, const Dataset& data, const Normalisation& normalisation,
           std::span<const std::uint32_t> indices);
+// The same with images changed as the augmenter draws it.
+void fill(Batch& batch, const Dataset& data, const Normalisation& normalisation, std::span<const std::uint32_t> indices,
+          const Augmenter& augmenter);
 
 }  // namespace paceline

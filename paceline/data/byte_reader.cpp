@@ -49,6 +49,26 @@ std::vector<std::uint8_t> load_file(const std::string& path) {
   return bytes;
 }
 
+std::optional<std::string> look_for_file(const std::string& folder, const std::string& file) {
+  const std::string plain = (std::filesystem::path(folder) / file).string();
+  std::error_code ignored;
+  if (std::filesystem::exists(plain, ignored)) return plain;
+  if (std::filesystem::exists(plain + ".gz", ignored)) return plain + ".gz";
+  return std::nullopt;
+}
+
+std::string find_file(const std::string& folder, const std::string& file) {
+  if (auto found = look_for_file(folder, file)) return *found;
+  throw Error(Code::invalid,
+              fmt::format("there is neither {0} nor {0}.gz", (std::filesystem::path(folder) / file).string()));
+}
+
+void require_folder(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(folder, ignored)) return;
+  throw Error(Code::invalid, fmt::format("there is no folder {}, where {} was to be read from", folder, name));
+}
+
 void ByteReader::EndInflate::operator()(z_stream_s* stream) const {
   inflateEnd(stream);
   delete stream;
@@ -75,6 +95,12 @@ std::vector<std::uint8_t> ByteReader::read(std::size_t wanted) {
     if (ended) break;
   }
   return bytes;
+}
+
+std::vector<std::uint8_t> ByteReader::read_rest() {
+  std::vector<std::uint8_t> bytes = read(kMaxFileBytes);
+  if (at_end()) return bytes;
+  throw Error(Code::invalid, fmt::format("{} has more than {} bytes when unpacked", name_, kMaxFileBytes));
 }
 
 std::size_t ByteReader::fill(std::span<std::uint8_t> into) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,13 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{2} << 30;
 // The file as it is on disk. Error{invalid} if it cannot be read.
 std::vector<std::uint8_t> load_file(const std::string& path);
 
+// `file` in `folder`, as it is or else with .gz; nothing if neither is there.
+std::optional<std::string> look_for_file(const std::string& folder, const std::string& file);
+// The same, but Error{invalid} if neither is there.
+std::string find_file(const std::string& folder, const std::string& file);
+// Error{invalid} unless `folder`, where `name` is to be read from, is one.
+void require_folder(const std::string& folder, const std::string& name);
+
 // Owned by one thread.
 class ByteReader {
  public:
@@ -28,6 +36,8 @@ class ByteReader {
   // The next `wanted` bytes, fewer only at the end. Takes memory as bytes come, never for bytes that are not there.
   // Error{invalid} where the compressed data are damaged or cut short.
   std::vector<std::uint8_t> read(std::size_t wanted);
+  // All that is left. Error{invalid} if that is more than kMaxFileBytes.
+  std::vector<std::uint8_t> read_rest();
   // Whether nothing follows. Only then is the checksum of compressed data known to be right.
   bool at_end() { return read(1).empty(); }
 

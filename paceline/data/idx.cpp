@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "paceline/core/error.hpp"
 #include "paceline/data/byte_reader.hpp"
@@ -64,14 +63,6 @@ std::vector<std::uint8_t> read_items(ByteReader& reader, std::size_t count, std:
   return bytes;
 }
 
-std::string find_file(const std::string& folder, const std::string& file) {
-  const std::string plain = (std::filesystem::path(folder) / file).string();
-  std::error_code ignored;
-  if (std::filesystem::exists(plain, ignored)) return plain;
-  if (std::filesystem::exists(plain + ".gz", ignored)) return plain + ".gz";
-  throw Error(Code::invalid, fmt::format("there is neither {0} nor {0}.gz", plain));
-}
-
 Dataset read_part(const std::string& folder, const std::string& part, const std::string& name, int classes) {
   const std::string images_path = find_file(folder, part + "-images-idx3-ubyte");
   const std::string labels_path = find_file(folder, part + "-labels-idx1-ubyte");
@@ -109,10 +100,7 @@ std::vector<std::uint8_t> parse_idx_labels(std::span<const std::uint8_t> file, c
 }
 
 DataSplit read_idx_folder(const std::string& folder, const std::string& name, int classes) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
-    throw Error(Code::invalid, fmt::format("there is no folder {}, where {} was to be read from", folder, name));
-  }
+  require_folder(folder, name);
   return make_split(read_part(folder, "train", name + " train", classes),
                     read_part(folder, "t10k", name + " test", classes));
 }

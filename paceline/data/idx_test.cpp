@@ -132,7 +132,8 @@ TEST_F(IdxFolder, ImagesAndLabelsThatDoNotBelongTogetherAreRefused) {
 
 TEST_F(IdxFolder, TestImagesOfAnotherShapeAreRefused) {
   folder_.write("t10k-images-idx3-ubyte.gz", gzip(big_endian({0x803, 4, 1, 1}) + Bytes(4)));
-  EXPECT_TRUE(says(sentence(), "mnist train has examples of 1x2x3 in 10 classes, but mnist test has 1x1x1 in 10"));
+  EXPECT_TRUE(
+      says(sentence(), "mnist train has images of 1x2x3 in 10 classes, but mnist test has images of 1x1x1 in 10"));
 }
 
 TEST_F(IdxFolder, AFileThatIsATruncatedGzipIsNamed) {

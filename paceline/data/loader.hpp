@@ -8,6 +8,7 @@
 
 #include <cstddef>
 
+#include "paceline/data/augment.hpp"
 #include "paceline/data/batch.hpp"
 #include "paceline/data/dataset.hpp"
 #include "paceline/data/prefetch.hpp"
@@ -17,8 +18,9 @@ namespace paceline {
 
 class Loader {
  public:
-  // `options.samples` is the size of `data`.
-  Loader(Dataset data, Normalisation normalisation, const SamplerOptions& options, int worker);
+  // `options.samples` is the size of `data`. Error{invalid} if `data` cannot be augmented like that.
+  Loader(Dataset data, Normalisation normalisation, const SamplerOptions& options, int worker,
+         const Augmentation& augmentation = {});
 
   // Starts to load ahead, also in the middle of another epoch; see Sampler::begin_epoch.
   void begin_epoch(int epoch, std::size_t consumed = 0);
@@ -34,7 +36,9 @@ class Loader {
   const Dataset data_;
   const Normalisation normalisation_;
   const int worker_;
-  Sampler sampler_;  // changed only while prefetch_ is stopped
+  // Changed only while prefetch_ is stopped.
+  Sampler sampler_;
+  Augmenter augmenter_;
   Prefetch prefetch_;
 };
 

@@ -9,14 +9,14 @@
 namespace paceline {
 namespace {
 
-constexpr Normalisation kNormalisation = {.mean = 0.25F, .scale = 3.0F};
+const Normalisation kNormalisation = {.mean = 0.25F, .scale = 3.0F};
 
 // The plain way: no table, no thread, no buffers.
 Batch reference(const Dataset& data, const Sampler& sampler, std::size_t step, int worker) {
   Batch batch;
   for (const std::uint32_t example : sampler.indices(step, worker)) {
     for (const std::uint8_t pixel : data.pixels(example)) {
-      batch.pixels.push_back((static_cast<float>(pixel) / 255.0F - 0.25F) * 3.0F);
+      batch.values.push_back((static_cast<float>(pixel) / 255.0F - 0.25F) * 3.0F);
     }
     batch.labels.push_back(data.label(example));
   }
@@ -26,7 +26,7 @@ Batch reference(const Dataset& data, const Sampler& sampler, std::size_t step, i
 }
 
 void expect_same(const Batch& batch, const Batch& expected) {
-  EXPECT_EQ(batch.pixels, expected.pixels);
+  EXPECT_EQ(batch.values, expected.values);
   EXPECT_EQ(batch.labels, expected.labels);
   EXPECT_EQ(batch.global_size, expected.global_size);
   EXPECT_EQ(batch.consumed, expected.consumed);
@@ -77,7 +77,7 @@ TEST(Loader, AWorkersPartOfTheLastStepMayBeEmpty) {
   const Batch* last = loader.next();
   ASSERT_NE(last, nullptr);
   EXPECT_EQ(last->size(), 0U);
-  EXPECT_TRUE(last->pixels.empty());
+  EXPECT_TRUE(last->values.empty());
   EXPECT_EQ(last->global_size, 1U);
   EXPECT_EQ(last->consumed, 9U);
   EXPECT_EQ(loader.next(), nullptr);
@@ -113,12 +113,12 @@ TEST(Fill, ReusesTheBuffers) {
   const std::uint32_t few[] = {1};
   Batch batch;
   fill(batch, data, kNormalisation, many);
-  const float* buffer = batch.pixels.data();
+  const float* buffer = batch.values.data();
   fill(batch, data, kNormalisation, few);
-  EXPECT_EQ(batch.pixels.size(), 6U);
+  EXPECT_EQ(batch.values.size(), 6U);
   EXPECT_EQ(batch.labels, (std::vector<std::int64_t>{1}));
   fill(batch, data, kNormalisation, many);
-  EXPECT_EQ(batch.pixels.data(), buffer);
+  EXPECT_EQ(batch.values.data(), buffer);
   EXPECT_EQ(batch.labels, (std::vector<std::int64_t>{4, 3, 2, 1}));
 }
 

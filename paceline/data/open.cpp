@@ -7,9 +7,12 @@
 #include <string_view>
 
 #include "paceline/core/error.hpp"
+#include "paceline/data/cifar10.hpp"
 #include "paceline/data/digits.hpp"
 #include "paceline/data/idx.hpp"
 #include "paceline/data/synthetic.hpp"
+#include "paceline/data/table.hpp"
+#include "paceline/data/text.hpp"
 
 namespace paceline {
 namespace {
@@ -20,10 +23,17 @@ constexpr const char* kInstalledFashion = "/usr/share/datasets/fashion-mnist";
 // What follows the name and a colon; nothing where there is no colon.
 using Rest = std::optional<std::string>;
 
+const std::string& require_folder_name(const std::string& name, const Rest& folder) {
+  if (folder && !folder->empty()) return *folder;
+  throw Error(Code::invalid, fmt::format("{0} needs the folder of its files: {0}:DIR", name));
+}
+
 DataSplit open_idx(const std::string& name, const Rest& folder) {
-  if (!folder || folder->empty())
-    throw Error(Code::invalid, fmt::format("{} needs the folder of its files: {}:DIR", name, name));
-  return read_idx_folder(*folder, name, kMnistClasses);
+  return read_idx_folder(require_folder_name(name, folder), name, kMnistClasses);
+}
+
+DataSplit open_cifar10(const std::string& name, const Rest& folder) {
+  return read_cifar10_folder(require_folder_name(name, folder));
 }
 
 DataSplit open_fashion(const std::string& name, const Rest& folder) {
@@ -46,6 +56,10 @@ DataSplit open_synthetic(const std::string&, const Rest& rest) {
   return make_synthetic(parse_synthetic(rest.value_or("")));
 }
 
+DataSplit open_text(const std::string&, const Rest& rest) { return read_text(parse_text_options(rest.value_or(""))); }
+
+DataSplit open_csv(const std::string&, const Rest& rest) { return read_table(parse_table_options(rest.value_or(""))); }
+
 // One row for each kind of data: a new reader is a new row.
 struct Source {
   std::string_view name;
@@ -55,7 +69,10 @@ struct Source {
 constexpr Source kSources[] = {
     {"fashion", "fashion[:DIR]", open_fashion},
     {"mnist", "mnist:DIR", open_idx},
+    {"cifar10", "cifar10:DIR", open_cifar10},
     {"digits", "digits", open_digits},
+    {"csv", "csv:FILE[,target=COLUMN,test=SHARE|FILE,predict=class|number]", open_csv},
+    {"text", "text:FILE[,length=N,test=SHARE]", open_text},
     {"synthetic", "synthetic[:CxHxW,classes=N,train=N,test=N,seed=N]", open_synthetic},
 };
 

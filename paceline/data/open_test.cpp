@@ -37,7 +37,8 @@ int label_of_nearest(const Dataset& data, std::span<const std::uint8_t> pixels) 
 TEST(OpenData, AnUnknownNameIsAnsweredWithThoseThatThereAre) {
   EXPECT_EQ(refusal_of("cifar:/data"), "no data are called 'cifar': there are " + data_help());
   EXPECT_TRUE(says(refusal_of(""), "no data are called ''"));
-  for (const char* name : {"fashion", "mnist", "digits", "synthetic"}) EXPECT_TRUE(says(data_help(), name));
+  for (const char* name : {"fashion", "mnist", "cifar10", "digits", "csv", "text", "synthetic"})
+    EXPECT_TRUE(says(data_help(), name));
 }
 
 TEST(OpenData, AFormThatIsIncompleteOrTooLongIsRefused) {

@@ -49,10 +49,10 @@ TEST(Prefetch, RunsAheadButNeverIntoTheBatchThatIsLookedAt) {
 
 TEST(Prefetch, KeepsToAFewBuffers) {
   std::set<const float*> buffers;
-  Prefetch prefetch([](std::size_t, Batch& batch) { batch.pixels.resize(1000); });
+  Prefetch prefetch([](std::size_t, Batch& batch) { batch.values.resize(1000); });
   for (int round = 0; round < 3; ++round) {
     prefetch.start(40);
-    while (const Batch* batch = prefetch.next()) buffers.insert(batch->pixels.data());
+    while (const Batch* batch = prefetch.next()) buffers.insert(batch->values.data());
   }
   EXPECT_EQ(buffers.size(), Prefetch::kAhead + 1);
 }

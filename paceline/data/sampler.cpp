@@ -15,7 +15,7 @@ namespace {
 
 const SamplerOptions& checked(const SamplerOptions& options) {
   const auto [samples, batch, workers, seed] = options;
-  if (batch < 1) throw Error(Code::invalid, fmt::format("a batch of {} is impossible: it must be 1 at least", batch));
+  if (batch < 0) throw Error(Code::invalid, fmt::format("a batch of {} is impossible: it must be 1 at least", batch));
   if (workers < 1) throw Error(Code::invalid, fmt::format("{} workers are impossible: 1 at least is needed", workers));
   if (samples > UINT32_MAX) throw Error(Code::invalid, fmt::format("{} examples are more than 2^32 - 1", samples));
   if (samples < static_cast<std::size_t>(workers)) {
@@ -35,7 +35,9 @@ const SamplerOptions& checked(const SamplerOptions& options) {
 
 Sampler::Sampler(const SamplerOptions& options)
     : options_(checked(options)),
-      slice_(static_cast<std::size_t>(options.batch) * static_cast<std::size_t>(options.workers)) {}
+      slice_(options.batch == kWholeSet
+                 ? options.samples
+                 : static_cast<std::size_t>(options.batch) * static_cast<std::size_t>(options.workers)) {}
 
 // Fisher & Yates' shuffle, from the identity: an epoch's permutation does not depend on the epochs before it.
 void Sampler::begin_epoch(int epoch, std::size_t consumed) {

@@ -13,9 +13,11 @@
 
 namespace paceline {
 
+inline constexpr int kWholeSet = 0;
+
 struct SamplerOptions {
   std::size_t samples = 0;
-  int batch = 64;  // of one worker
+  int batch = 64;  // of one worker; kWholeSet: a step takes all examples
   int workers = 1;
   std::uint64_t seed = 1;
 };
@@ -42,7 +44,7 @@ class Sampler {
   std::size_t first_of(std::size_t step) const;
 
   const SamplerOptions options_;
-  const std::size_t slice_;  // batch * workers
+  const std::size_t slice_;  // examples of a full step
   std::size_t consumed_ = 0;
   std::vector<std::uint32_t> order_;  // empty before begin_epoch
 };

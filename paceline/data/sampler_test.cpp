@@ -152,9 +152,17 @@ TEST(Sampler, EveryPlaceIsEquallyLikely) {
   }
 }
 
+TEST(Sampler, AStepMayTakeTheWholeSet) {
+  Sampler sampler({.samples = 10, .batch = kWholeSet, .workers = 3});
+  sampler.begin_epoch(0);
+  EXPECT_EQ(sampler.steps(), 1U);
+  EXPECT_EQ(sampler.global_size(0), 10U);
+  EXPECT_EQ(sampler.indices(0, 0).size() + sampler.indices(0, 1).size() + sampler.indices(0, 2).size(), 10U);
+}
+
 TEST(Sampler, OptionsThatCannotBeAreRefused) {
   const auto sentence = [](const SamplerOptions& options) { return refusal([&] { Sampler sampler(options); }); };
-  EXPECT_TRUE(says(sentence({.samples = 10, .batch = 0}), "a batch of 0 is impossible"));
+  EXPECT_TRUE(says(sentence({.samples = 10, .batch = -1}), "a batch of -1 is impossible"));
   EXPECT_TRUE(says(sentence({.samples = 10, .batch = 1, .workers = 0}), "0 workers are impossible"));
   EXPECT_TRUE(says(sentence({.samples = 3, .batch = 1, .workers = 4}), "4 workers cannot share 3 examples"));
   EXPECT_TRUE(says(sentence({.samples = 0, .batch = 1, .workers = 1}), "1 workers cannot share 0 examples"));

@@ -41,6 +41,32 @@ TEST(Normalisation, OfEqualPixelsDoesNotDivideByZero) {
   EXPECT_EQ(normalisation.scale, 1.0F);
 }
 
+TEST(Normalisation, GivesEachOfSeveralChannelsItsOwn) {
+  const Dataset data({2, 1, 2}, 1, {0, 51, 7, 7, 102, 153, 7, 7}, {0, 0}, "two channels");
+  const Normalisation normalisation = normalisation_of(data);
+  ASSERT_EQ(normalisation.channels.size(), 2U);
+  EXPECT_FLOAT_EQ(normalisation.of(0).mean, 0.3F);
+  EXPECT_FLOAT_EQ(normalisation.of(0).scale, 1 / std::sqrt(0.05F));
+  EXPECT_FLOAT_EQ(normalisation.of(1).mean, 7 / 255.0F);
+  EXPECT_EQ(normalisation.of(1).scale, 1.0F);
+}
+
+TEST(Normalisation, OfOneChannelIsThatOfAllPixels) {
+  const Normalisation normalisation = normalisation_of(numbered());
+  EXPECT_TRUE(normalisation.channels.empty());
+  EXPECT_EQ(normalisation.of(0).mean, normalisation.mean);
+  EXPECT_EQ(normalisation.of(0).scale, normalisation.scale);
+}
+
+TEST(Divide, DrawsAShareOfTheNumbers) {
+  const Division division = divide(50, 0.3, 4, "fifty");
+  EXPECT_EQ(division.drawn.size(), 15U);
+  std::vector<std::uint32_t> all(50);
+  std::merge(division.rest.begin(), division.rest.end(), division.drawn.begin(), division.drawn.end(), all.begin());
+  for (std::uint32_t i = 0; i < 50; ++i) EXPECT_EQ(all[i], i);
+  EXPECT_TRUE(says(refusal([] { divide(3, 0.01, 4, "three"); }), "the 3 examples of three would leave one part empty"));
+}
+
 TEST(Fingerprint, DependsOnEverythingButTheName) {
   const Dataset one({}, 3, {1, 2}, {0, 1}, "one");
   const std::uint64_t print = fingerprint_of(one, one);
@@ -112,7 +138,7 @@ TEST(MakeSplit, OtherClassesInTheTestAreRefused) {
   const Dataset two({}, 2, {1}, {0}, "two");
   const Dataset three({}, 3, {1}, {0}, "three");
   EXPECT_TRUE(says(refusal([&] { make_split(two, three); }),
-                   "two has examples of 1x1x1 in 2 classes, but three has 1x1x1 in 3"));
+                   "two has images of 1x1x1 in 2 classes, but three has images of 1x1x1 in 3"));
 }
 
 }  // namespace

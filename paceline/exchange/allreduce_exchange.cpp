@@ -29,24 +29,23 @@ void AllreduceExchange::progress() {
   retire_done();
 }
 
-void AllreduceExchange::finish() {
-  for (InFlight& flight : in_flight_) {
+void AllreduceExchange::finish(std::int64_t step) {
+  while (!in_flight_.empty() && in_flight_.front().step <= step) {
+    InFlight& flight = in_flight_.front();
     wait_for(flight);
     record(flight, Activity::reduction, flight.start, flight.handle.ended() - flight.start);
+    in_flight_.pop_front();
   }
-  in_flight_.clear();
 }
 
 // Only from the front: a later bucket that is done already is found when those before it are.
 void AllreduceExchange::retire_done() {
-  std::size_t done = 0;
-  for (; done < in_flight_.size(); ++done) {
-    InFlight& flight = in_flight_[done];
-    if (!flight.handle.test()) break;
+  while (!in_flight_.empty() && in_flight_.front().handle.test()) {
+    InFlight& flight = in_flight_.front();
     flight.handle.wait();  // throws if it failed
     record(flight, Activity::reduction, flight.start, flight.handle.ended() - flight.start);
+    in_flight_.pop_front();
   }
-  in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
 }  // namespace paceline

@@ -16,9 +16,12 @@ class AllreduceExchange final : public Exchange {
   void progress() override;
   bool lend() override;
   void recall() override { communicator_.recall(); }
-  void settle() override { finish(); }
-  void finish() override;
+  using Exchange::finish;
+  using Exchange::settle;
+  void settle(std::int64_t step) override { finish(step); }
+  void finish(std::int64_t step) override;
   Slice slice_of(const Bucket& bucket, int /*rank*/) const override { return {0, bucket.gradient.bytes()}; }
+  void begin_publishing() override {}
   void publish(const std::byte* /*data*/, std::size_t /*bytes*/) override {}  // all ranks compute the same
   std::vector<int> drifted(const std::byte* /*data*/, std::size_t /*bytes*/) const override { return {}; }
   void end_publishing() override {}

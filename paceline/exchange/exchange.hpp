@@ -7,12 +7,15 @@
 //   exchange->finish();                     // … all of every bucket does
 //
 // Who settles can update the parameters of its own slices and publish these, instead of having all gradients brought to
-// all ranks first: half the bytes. Nothing runs behind the caller's back: buckets move while it is inside a call, or
-// has lent the exchange. One thread owns an Exchange. The Communicator outlives it. Buckets lie in the ranges given at
-// the start, which are memory from Endpoint::allocate, laid out alike on all ranks.
+// all ranks first: half the bytes. Buckets of later steps may be submitted before those of earlier ones are waited for:
+// settle(step) and finish(step) leave them on their way. Nothing runs behind the caller's back: buckets move while it
+// is inside a call, or has lent the exchange. One thread owns an Exchange. The Communicator outlives it. Buckets lie in
+// the ranges given at the start, which are memory from Endpoint::allocate, laid out alike on all ranks.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,11 +45,12 @@ struct BadValue {
   int rank = 0;  // in the group
   int bucket = 0;
   std::size_t offset = 0;  // in bytes from the bucket's begin
+  std::int64_t step = 0;   // that the bucket was submitted in
 };
 
 struct ExchangeOptions {
   std::vector<TensorView> gradients = {};   // the ranges that buckets lie in
-  std::vector<TensorView> parameters = {};  // the ranges to publish, each as long as the gradients' of the same place
+  std::vector<TensorView> parameters = {};  // the ranges to publish
   bool check_finite = false;                // only an exchange that checks as it goes does; see checks_finite
   Trace* trace = nullptr;
 };
@@ -55,6 +59,7 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
+  // Steps never count down.
   virtual void submit(const Bucket& bucket, std::int64_t step) = 0;
   // Moves what can be moved now, unless lent.
   virtual void progress() = 0;
@@ -62,14 +67,20 @@ class Exchange {
   // of any Communicator of its Endpoint. The Endpoint itself must not be used meanwhile. False if nothing was lent.
   virtual bool lend() { return false; }
   virtual void recall() {}
-  // Both return when everything that was submitted has arrived so far. They throw the Error of what failed.
-  virtual void settle() = 0;
-  virtual void finish() = 0;
+  // Both return when everything that was submitted in `step` or before has arrived so far. They throw the Error of what
+  // failed.
+  virtual void settle(std::int64_t step) = 0;
+  virtual void finish(std::int64_t step) = 0;
+  void settle() { settle(kEveryStep); }
+  void finish() { finish(kEveryStep); }
   // Part of a bucket that is a rank's to update after settle(); all of it where every rank gets everything.
   virtual Slice slice_of(const Bucket& bucket, int rank) const = 0;
   Slice own_slice(const Bucket& bucket) const { return slice_of(bucket, communicator_.rank()); }
+  // Returns when all ranks are here, and nobody computes with the parameters any more that are about to be written to
+  // all. Only who settles an earlier step than the last needs it: settling the last one says so too.
+  virtual void begin_publishing() = 0;
   // After settle(), with own slices of parameters changed: writes `bytes` of this rank's parameters at `data` to all
-  // ranks. end_publishing() returns when all ranks' are there.
+  // ranks. end_publishing() returns when all ranks' are there, and ends what was settled.
   virtual void publish(const std::byte* data, std::size_t bytes) = 0;
   // Before that: the ranks whose parameters there are not bit for bit this rank's. Costs little, since the memory that
   // is about to be written has to be fetched anyway.
@@ -87,6 +98,7 @@ class Exchange {
   Duration waited() const { return waited_; }
 
  protected:
+  static constexpr std::int64_t kEveryStep = std::numeric_limits<std::int64_t>::max();
   struct InFlight {
     Handle handle;
     TimePoint start;
@@ -101,7 +113,7 @@ class Exchange {
 
   Communicator& communicator_;
   Trace* const trace_;
-  std::vector<InFlight> in_flight_;  // in the order of submission
+  std::deque<InFlight> in_flight_;  // in the order of submission
   std::optional<BadValue> bad_;
   Duration communicated_{};
   Duration waited_{};

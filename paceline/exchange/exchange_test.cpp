@@ -179,5 +179,32 @@ TEST(Exchange, OwnSlicesCanBeUpdatedAndPublished) {
   }
 }
 
+// Three steps under way at once, in memory of their own; each is waited for two steps later.
+TEST(Exchange, LaterStepsTravelWhileEarlierOnesAreWaitedFor) {
+  constexpr int kSteps = 3, kRounds = 9;
+  for (const std::string& where : plan_words("where")) {
+    run_ranks(3, [&](Endpoint& endpoint) {
+      auto communicator = Communicator::beside(endpoint, Group::world(3), "delayed");
+      Arena arena = endpoint.allocate(kSteps * 4096 * sizeof(float));
+      const auto all = arena.as<float>().first(kSteps * 4096);
+      const auto exchange =
+          make_exchange(communicator, parse_plan("when=delayed:2 where=" + where), {.gradients = {view(all)}});
+      for (int step = 0; step < kRounds + 2; ++step) {
+        if (step < kRounds) {
+          const auto own = all.subspan(static_cast<std::size_t>(step % kSteps) * 4096, 4096);
+          for (float& value : own) value = static_cast<float>(3 * endpoint.rank() + step);
+          exchange->submit({.index = 0, .name = "first", .gradient = view(own.first(1000))}, step);
+          exchange->submit({.index = 1, .name = "second", .gradient = view(own.subspan(1000))}, step);
+        }
+        if (step < 2) continue;
+        exchange->finish(step - 2);
+        for (const float value : all.subspan(static_cast<std::size_t>((step - 2) % kSteps) * 4096, 4096))
+          ASSERT_EQ(value, static_cast<float>(3 + step - 2)) << where;
+      }
+      communicator.barrier();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace paceline

@@ -85,31 +85,31 @@ void MappedExchange::progress() {
 }
 
 void MappedExchange::reduce_ready() {
-  std::size_t done = 0;
-  for (; done < in_flight_.size() && in_flight_[done].handle.test(); ++done) {
-    in_flight_[done].handle.wait();  // throws if it failed
-    reduce(in_flight_[done]);
+  while (!in_flight_.empty() && in_flight_.front().handle.test()) {
+    in_flight_.front().handle.wait();  // throws if it failed
+    reduce(in_flight_.front());
+    in_flight_.pop_front();
   }
-  in_flight_.erase(in_flight_.begin(), in_flight_.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
-void MappedExchange::settle() {
-  for (InFlight& flight : in_flight_) {
-    wait_for(flight);
-    reduce(flight);
+void MappedExchange::settle(std::int64_t step) {
+  settled_through_ = step;
+  while (!in_flight_.empty() && in_flight_.front().step <= step) {
+    wait_for(in_flight_.front());
+    reduce(in_flight_.front());
+    in_flight_.pop_front();
   }
-  in_flight_.clear();
 }
 
 void MappedExchange::reduce(InFlight& flight) {
   const TimePoint start = now();
   const Slice slice = own_slice(flight.bucket);
   for (std::size_t at = slice.first; at < slice.last && !bad_; at += kBlockBytes) {
-    if (!reduce_block(flight.bucket, at, std::min(kBlockBytes, slice.last - at))) break;
+    if (!reduce_block(flight, at, std::min(kBlockBytes, slice.last - at))) break;
   }
   communicator_.endpoint().count_direct((slice.last - slice.first) *
                                         static_cast<std::size_t>(communicator_.size() - 1));
-  settled_.push_back(flight.bucket);
+  settled_.push_back({flight.bucket, flight.step});
   const TimePoint end = now();
   communicated_ += end - start;
   record(flight, Activity::communicate, start, end - start);
@@ -117,7 +117,8 @@ void MappedExchange::reduce(InFlight& flight) {
 }
 
 // False if a rank has a bad value there; nothing has been written then.
-bool MappedExchange::reduce_block(const Bucket& bucket, std::size_t first, std::size_t bytes) {
+bool MappedExchange::reduce_block(const InFlight& flight, std::size_t first, std::size_t bytes) {
+  const Bucket& bucket = flight.bucket;
   const Range& range = range_with(gradients_, bucket.gradient.begin());
   const std::size_t at = static_cast<std::size_t>(bucket.gradient.begin() - range.own.begin()) + first;
   const DType dtype = bucket.gradient.dtype;
@@ -127,7 +128,7 @@ bool MappedExchange::reduce_block(const Bucket& bucket, std::size_t first, std::
     sources_.push_back(source);
     const TensorView block{source, static_cast<std::int64_t>(bytes / size_of(dtype)), dtype};
     if (options_.check_finite && !all_finite(block)) {
-      bad_ = BadValue{.rank = rank, .bucket = bucket.index, .offset = first + first_bad(block)};
+      bad_ = BadValue{.rank = rank, .bucket = bucket.index, .offset = first + first_bad(block), .step = flight.step};
       return false;
     }
   }
@@ -146,25 +147,27 @@ void MappedExchange::timed_barrier(const char* name) {
   wait_for(flight);
 }
 
-void MappedExchange::finish() {
-  settle();
-  if (settled_.empty()) return;
+void MappedExchange::finish(std::int64_t step) {
+  settle(step);
+  if (settled_.empty() || settled_.front().step > step) return;
   timed_barrier("slices are reduced");
   const TimePoint start = now();
-  for (const Bucket& bucket : settled_) {
-    const Range& range = range_with(gradients_, bucket.gradient.begin());
-    const auto at = static_cast<std::size_t>(bucket.gradient.begin() - range.own.begin());
-    for (int rank = 0; rank < communicator_.size(); ++rank) {
-      const Slice slice = slice_of(bucket, rank);
-      if (rank == communicator_.rank() || slice.first == slice.last) continue;
-      std::memcpy(bucket.gradient.begin() + slice.first,
-                  range.of_rank[static_cast<std::size_t>(rank)] + at + slice.first, slice.last - slice.first);
-      communicator_.endpoint().count_direct(slice.last - slice.first);
-    }
-  }
-  settled_.clear();
+  for (; !settled_.empty() && settled_.front().step <= step; settled_.pop_front())
+    copy_slices_of_others(settled_.front().bucket);
   communicated_ += now() - start;
   timed_barrier("slices are everywhere");
+}
+
+void MappedExchange::copy_slices_of_others(const Bucket& bucket) {
+  const Range& range = range_with(gradients_, bucket.gradient.begin());
+  const auto at = static_cast<std::size_t>(bucket.gradient.begin() - range.own.begin());
+  for (int rank = 0; rank < communicator_.size(); ++rank) {
+    const Slice slice = slice_of(bucket, rank);
+    if (rank == communicator_.rank() || slice.first == slice.last) continue;
+    std::memcpy(bucket.gradient.begin() + slice.first, range.of_rank[static_cast<std::size_t>(rank)] + at + slice.first,
+                slice.last - slice.first);
+    communicator_.endpoint().count_direct(slice.last - slice.first);
+  }
 }
 
 void MappedExchange::publish(const std::byte* data, std::size_t bytes) {
@@ -188,7 +191,7 @@ std::vector<int> MappedExchange::drifted(const std::byte* data, std::size_t byte
 }
 
 void MappedExchange::end_publishing() {
-  settled_.clear();
+  while (!settled_.empty() && settled_.front().step <= settled_through_) settled_.pop_front();
   timed_barrier("parameters are published");
 }
 

@@ -6,8 +6,9 @@
 // nobody else reads before the next barrier. settle() ends there. Then either finish(): a barrier, everybody copies the
 // others' slices, a barrier. Or the caller updates the parameters of its slices and publishes them into every rank's
 // parameters, and a barrier ends the step. In both cases the last barrier also says that nobody reads this rank's
-// gradient any more. Its price in memory traffic, beside that of an allreduce and an update of everything on every
-// rank, is in decision 7. (Splitting the optimizer over the ranks: ZeRO, Rajbhandari et al. 2020.)
+// gradient of that step any more; buckets of later steps lie elsewhere and go their own way. Its price in memory
+// traffic, beside that of an allreduce and an update of everything on every rank, is in decision 7. (Splitting the
+// optimizer over the ranks: ZeRO, Rajbhandari et al. 2020.)
 #pragma once
 
 #include <vector>
@@ -22,9 +23,12 @@ class MappedExchange final : public Exchange {
 
   void submit(const Bucket& bucket, std::int64_t step) override;
   void progress() override;
-  void settle() override;
-  void finish() override;
+  using Exchange::finish;
+  using Exchange::settle;
+  void settle(std::int64_t step) override;
+  void finish(std::int64_t step) override;
   Slice slice_of(const Bucket& bucket, int rank) const override;
+  void begin_publishing() override { timed_barrier("parameters may be written"); }
   void publish(const std::byte* data, std::size_t bytes) override;
   std::vector<int> drifted(const std::byte* data, std::size_t bytes) const override;
   void end_publishing() override;
@@ -41,13 +45,19 @@ class MappedExchange final : public Exchange {
   static const Range& range_with(const std::vector<Range>& ranges, const std::byte* data);
   void reduce_ready();
   void reduce(InFlight& flight);
-  bool reduce_block(const Bucket& bucket, std::size_t first, std::size_t bytes);
+  bool reduce_block(const InFlight& flight, std::size_t first, std::size_t bytes);
+  void copy_slices_of_others(const Bucket& bucket);
   void timed_barrier(const char* name);
 
   const ExchangeOptions options_;
   const std::vector<Range> gradients_;
   const std::vector<Range> parameters_;
-  std::vector<Bucket> settled_;  // since the last step's end: what finish() must bring to all
+  struct Settled {
+    Bucket bucket;
+    std::int64_t step;
+  };
+  std::deque<Settled> settled_;       // steps that have not ended: what finish() must bring to all
+  std::int64_t settled_through_ = 0;  // the step of the last settle()
   std::vector<const std::byte*> sources_;
 };
 

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "paceline/collective/catalogue.hpp"
 #include "paceline/core/error.hpp"
@@ -19,22 +21,45 @@ std::vector<std::string> routes() {
   return words;
 }
 
+// A word of the form name:number.
+struct Numbered {
+  std::string_view name;
+  std::string_view what;  // the number is
+  int least;
+  int most;
+};
+constexpr Numbered kDelayed = {"delayed", "a number of steps", 1, 16};
+
 // One row for each question that a plan answers: a new word goes into its row.
 struct Question {
   std::string_view key;
   std::string_view alias;
   std::string Plan::*answer;
-  std::vector<std::string> words;
+  std::vector<std::string> words;  // the numbered ones too, as an example
+  std::vector<Numbered> numbered = {};
 };
 
 const std::vector<Question>& questions() {
   static const std::vector<Question> all = {
       {"split", "split", &Plan::split, {"data"}},
-      {"when", "sync", &Plan::when, {"bsp"}},
+      {"when", "sync", &Plan::when, {"bsp", "delayed:1"}, {kDelayed}},
       {"where", "comm", &Plan::where, routes()},
       {"what", "compress", &Plan::what, {"dense"}},
   };
   return all;
+}
+
+// The number behind `name:`; nullopt if that is another word. Throws Error{invalid} if the number is missing or none.
+std::optional<int> number_of(const Numbered& known, std::string_view word) {
+  const std::size_t colon = word.find(':');
+  if (word.substr(0, colon) != known.name) return std::nullopt;
+  const std::string_view digits = colon == std::string_view::npos ? std::string_view() : word.substr(colon + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  if (whole && number >= known.least && number <= known.most) return number;
+  throw Error(Code::invalid, fmt::format("'{}' needs {} from {} to {}, as in {}:{}", word, known.what, known.least,
+                                         known.most, known.name, known.least));
 }
 
 const Question& question(std::string_view key) {
@@ -50,6 +75,12 @@ const std::vector<std::string>& plan_words(std::string_view key) { return questi
 
 void Plan::set(std::string_view key, std::string_view word) {
   const Question& asked = question(key);
+  for (const Numbered& known : asked.numbered) {
+    const std::optional<int> number = number_of(known, word);
+    if (!number) continue;
+    this->*asked.answer = fmt::format("{}:{}", known.name, *number);
+    return;
+  }
   const std::vector<std::string>& words = asked.words;
   if (std::find(words.begin(), words.end(), word) == words.end()) {
     throw Error(Code::invalid, fmt::format("'{}' is not known as an answer to {}; there {}: {}", word, key,
@@ -64,6 +95,8 @@ Algorithm Plan::algorithm() const {
   }
   return Algorithm::automatic;
 }
+
+int Plan::delay() const { return number_of(kDelayed, when).value_or(0); }
 
 std::string Plan::text() const { return fmt::format("split={} when={} where={} what={}", split, when, where, what); }
 

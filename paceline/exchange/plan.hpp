@@ -2,7 +2,7 @@
 // what there is.
 //
 //   Plan plan = parse_plan("where=ring what=dense");     // what is not said has its default
-//   plan.set("where", "shm");
+//   plan.set("when", "delayed:2");
 #pragma once
 
 #include <string>
@@ -23,6 +23,8 @@ struct Plan {
   void set(std::string_view key, std::string_view word);
   // Of `where`: automatic for "allreduce".
   Algorithm algorithm() const;
+  // Of `when`: how many steps late a gradient is applied; 0 for "bsp".
+  int delay() const;
   // "split=data when=bsp where=allreduce what=dense"
   std::string text() const;
 
@@ -32,7 +34,7 @@ struct Plan {
 // Pairs key=word, separated by spaces or commas.
 Plan parse_plan(std::string_view text);
 
-// The words that a key may have, for help and errors.
+// The words that a key may have, for help and errors; one that takes a number is shown with its least.
 const std::vector<std::string>& plan_words(std::string_view key);
 
 }  // namespace paceline

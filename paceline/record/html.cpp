@@ -1,6 +1,17 @@
 #include "paceline/record/html.hpp"
 
+#include <fmt/format.h>
+
 namespace paceline {
+namespace {
+
+std::string row(const Cells& cells, const char* open, const char* close) {
+  std::string html = "<tr>";
+  for (const std::string& cell : cells) html += open + html_escaped(cell) + close;
+  return html + "</tr>\n";
+}
+
+}  // namespace
 
 std::string html_escaped(std::string_view text) {
   std::string safe;
@@ -16,6 +27,13 @@ std::string html_escaped(std::string_view text) {
     }
   }
   return safe;
+}
+
+std::string html_table(std::string_view kind, const Cells& head, const std::vector<Cells>& rows) {
+  std::string html = fmt::format("<div class=\"scroll\"><table class=\"{}\"><thead>{}</thead><tbody>\n", kind,
+                                 row(head, "<th scope=\"col\">", "</th>"));
+  for (const Cells& cells : rows) html += row(cells, "<td>", "</td>");
+  return html + "</tbody></table></div>\n";
 }
 
 std::string script_json(const nlohmann::ordered_json& json) {

@@ -4,11 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace paceline {
 
 // For text and for attributes in quotes.
 std::string html_escaped(std::string_view text);
+
+// A table in a box that scrolls. `kind` is its class; cells are text.
+using Cells = std::vector<std::string>;
+std::string html_table(std::string_view kind, const Cells& head, const std::vector<Cells>& rows);
 
 // For the inside of a <script>: no string in it can end the element. Bytes that are not UTF-8 become U+FFFD.
 std::string script_json(const nlohmann::ordered_json& json);

@@ -94,6 +94,7 @@ ordered_json to_json(const EpochMetrics& metrics) {
   if (metrics.valid_accuracy) record["valid_accuracy"] = *metrics.valid_accuracy;
   record["test_loss"] = metrics.test_loss;
   record["test_accuracy"] = metrics.test_accuracy;
+  if (metrics.test_rmse) record["test_rmse"] = *metrics.test_rmse;
   record["samples_per_s"] = metrics.samples_per_s;
   record["wait_share"] = metrics.wait_share;
   record["bytes_sent"] = metrics.bytes_sent;
@@ -113,6 +114,7 @@ EpochMetrics epoch_metrics_from(const json& object) {
                           .valid_accuracy = optional_number(object, "valid_accuracy"),
                           .test_loss = number(object, "test_loss"),
                           .test_accuracy = number(object, "test_accuracy"),
+                          .test_rmse = optional_number(object, "test_rmse"),
                           .samples_per_s = number(object, "samples_per_s"),
                           .wait_share = number(object, "wait_share"),
                           .bytes_sent = integer<std::uint64_t>(object, "bytes_sent"),

@@ -31,6 +31,9 @@ struct WorkerTime {
   double wait_share() const;
 };
 
+// What a model is measured by: of classes the share that is right, of numbers how far off they are.
+enum class Score { accuracy, rmse };
+
 struct EpochMetrics {
   int epoch = 0;
   std::int64_t step = 0;
@@ -40,11 +43,15 @@ struct EpochMetrics {
   std::optional<double> valid_loss = {}, valid_accuracy = {};
   double test_loss = 0;
   double test_accuracy = 0;
+  // Where a number is predicted: the root of the mean squared error. Accuracies mean nothing then.
+  std::optional<double> test_rmse = {};
   double samples_per_s = 0;
   double wait_share = 0;         // mean over workers
   std::uint64_t bytes_sent = 0;  // by all workers, so far
   double learning_rate = 0;
   std::vector<WorkerTime> workers = {};
+
+  Score score() const { return test_rmse ? Score::rmse : Score::accuracy; }
 };
 
 nlohmann::ordered_json to_json(const EpochMetrics& metrics);

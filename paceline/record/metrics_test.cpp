@@ -27,6 +27,7 @@ EpochMetrics sample() {
           .valid_accuracy = 0.889,
           .test_loss = 0.3,
           .test_accuracy = 0.887,
+          .test_rmse = 1.25,
           .samples_per_s = 1834.5,
           .wait_share = 0.021,
           .bytes_sent = std::numeric_limits<std::uint64_t>::max(),
@@ -82,6 +83,16 @@ TEST(EpochMetrics, ARunWithoutValidationHasNoKeysForIt) {
   EXPECT_FALSE(epoch_metrics_from(written).valid_accuracy.has_value());
 }
 
+TEST(EpochMetrics, LinesOfEarlierVersionsHaveNoRmse) {
+  EpochMetrics metrics = sample();
+  EXPECT_EQ(epoch_metrics_from(through_text(to_json(metrics))).test_rmse, 1.25);
+  EXPECT_EQ(metrics.score(), Score::rmse);
+  metrics.test_rmse.reset();
+  const json written = through_text(to_json(metrics));
+  EXPECT_FALSE(written.contains("test_rmse"));
+  EXPECT_EQ(epoch_metrics_from(written).score(), Score::accuracy);
+}
+
 TEST(EpochMetrics, ALossThatIsNotANumberIsNullAndComesBack) {
   EpochMetrics metrics = sample();
   metrics.loss = std::nan("");
@@ -98,7 +109,7 @@ TEST(EpochMetrics, EveryKeyThatIsMissingOrWrongIsNamed) {
     json wrong = good;
     wrong[key] = json::object();
     EXPECT_NE(error_of(wrong).find("\"" + key + "\""), std::string::npos) << error_of(wrong);
-    if (key.starts_with("valid")) continue;
+    if (key.starts_with("valid") || key == "test_rmse") continue;
     json missing = good;
     missing.erase(key);
     EXPECT_NE(error_of(missing).find("no key \"" + key + "\""), std::string::npos) << error_of(missing);

@@ -56,7 +56,11 @@ std::string_view wait_tint(const std::vector<float>& shares) {
 std::vector<Part> figures_of(const Progress& progress) {
   std::vector<Part> parts = {{rounded(progress.samples_per_s) + " samples/s", 4},
                              {fmt::format("loss {:.4f}", progress.loss), 1, std::isfinite(progress.loss) ? "" : kRed}};
-  if (std::isfinite(progress.accuracy)) parts.push_back({"acc " + percent(progress.accuracy), 3});
+  if (progress.score == Score::rmse) {
+    parts.push_back({fmt::format("rmse {:.4f}", std::sqrt(progress.loss)), 3});
+  } else if (std::isfinite(progress.accuracy)) {
+    parts.push_back({"acc " + percent(progress.accuracy), 3});
+  }
   if (progress.seconds_left >= 0) parts.push_back({clock_time(progress.seconds_left) + " left", 2});
   if (!progress.wait_shares.empty())
     parts.push_back({wait_text(progress.wait_shares), 5, wait_tint(progress.wait_shares)});
@@ -135,9 +139,14 @@ std::string epoch_line(const EpochMetrics& metrics, int epochs) {
   const auto add_share = [&line](const char* label, double share) {
     if (std::isfinite(share)) line += fmt::format("  {} {}", label, percent(share));
   };
-  add_share("train", metrics.train_accuracy);
-  if (metrics.valid_accuracy) add_share("valid", *metrics.valid_accuracy);
-  add_share("test", metrics.test_accuracy);
+  if (metrics.score() == Score::rmse) {
+    if (metrics.valid_loss) line += fmt::format("  valid rmse {:.4f}", std::sqrt(*metrics.valid_loss));
+    line += fmt::format("  test rmse {:.4f}", *metrics.test_rmse);
+  } else {
+    add_share("train", metrics.train_accuracy);
+    if (metrics.valid_accuracy) add_share("valid", *metrics.valid_accuracy);
+    add_share("test", metrics.test_accuracy);
+  }
   line += fmt::format("  {} samples/s", rounded(metrics.samples_per_s));
   add_share("wait", metrics.wait_share);
   return line + fmt::format("  {:.1f} s", metrics.seconds);

@@ -17,6 +17,7 @@ struct Progress {
   double accuracy = 0;       // of training, running; NaN: not shown
   double seconds_left = -1;  // of the whole run; < 0: unknown
   std::vector<float> wait_shares = {};
+  Score score = Score::accuracy;  // rmse: the root of `loss` is shown instead
 };
 
 // One line with a bar, at most `columns` wide on the screen; where not all fits, the least important parts go first and
@@ -28,6 +29,7 @@ std::string progress_line(const Progress& progress, int columns, bool colour);
 std::string plain_progress_line(const Progress& progress);
 
 // epoch 2/3  loss 0.2931  train 89.4%  test 88.7%  1,834 samples/s  wait 2.1%  41.2 s
+// epoch 2/3  loss 0.2931  test rmse 0.5414  1,834 samples/s  wait 2.1%  41.2 s
 // `epochs` < 1: unknown.
 std::string epoch_line(const EpochMetrics& metrics, int epochs);
 

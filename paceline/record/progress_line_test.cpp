@@ -101,6 +101,14 @@ TEST(ProgressLine, ManyRanksWaitAsARange) {
   EXPECT_TRUE(plain_progress_line(progress).ends_with("wait 1% to 40%"));
 }
 
+TEST(ProgressLine, OfNumbersTheErrorIsShownInsteadOfAnAccuracy) {
+  Progress progress = kSample;
+  progress.score = Score::rmse;
+  progress.loss = 4;
+  EXPECT_NE(plain_progress_line(progress).find("loss 4.0000  rmse 2.0000  0:41 left"), std::string::npos);
+  EXPECT_EQ(plain_progress_line(progress).find("acc"), std::string::npos);
+}
+
 TEST(ProgressLine, AWidthOfNothingIsAnEmptyLine) {
   EXPECT_EQ(progress_line(kSample, 0, false), "");
   EXPECT_EQ(progress_line(kSample, -5, true), "");
@@ -125,6 +133,13 @@ TEST(EpochLine, SumsUpAnEpoch) {
   metrics.train_accuracy = std::nan("");
   EXPECT_EQ(epoch_line(metrics, 0),
             "epoch 2  loss 0.2931  valid 88.0%  test 88.7%  1,834 samples/s  wait 2.1%  41.2 s");
+}
+
+TEST(EpochLine, OfNumbersTellsTheirError) {
+  EpochMetrics metrics = {.epoch = 2, .seconds = 41.23, .loss = 0.25, .test_rmse = 0.5414, .samples_per_s = 1834};
+  EXPECT_EQ(epoch_line(metrics, 3), "epoch 2/3  loss 0.2500  test rmse 0.5414  1,834 samples/s  wait 0.0%  41.2 s");
+  metrics.valid_loss = 4;
+  EXPECT_NE(epoch_line(metrics, 3).find("loss 0.2500  valid rmse 2.0000  test rmse 0.5414"), std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "paceline/core/trace.hpp"
+#include "paceline/record/layer_cost.hpp"
 #include "paceline/record/metrics.hpp"
 
 namespace paceline {
@@ -14,13 +15,16 @@ namespace paceline {
 // make the headline, where they exist:
 //   config: model, data, workers, plan (a string or number, or an object with a "name")
 //   final:  stop_reason ("reached accuracy 0.9", "interrupted"), test_accuracy, test_loss, samples_per_s, seconds,
-//           wait_share, bytes_sent; figures that are missing come from the last epoch
+//           wait_share, bytes_sent, test_rmse; figures that are missing come from the last epoch
 struct ReportInput {
   nlohmann::json config = {};
   std::vector<EpochMetrics> epochs = {};
   std::vector<StepPoint> points = {};
   nlohmann::json final = {};
   std::vector<RankTrace> traces = {};
+  std::vector<LayerCost> layers = {};  // in the order of the forward pass
+  // What a worker computed in a step, measured; 0: as the workers' times of the epochs say.
+  double compute_seconds_per_step = 0;
 };
 
 std::string render_report(const ReportInput& input);

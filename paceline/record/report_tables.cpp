@@ -15,21 +15,6 @@ constexpr double kRoomForText = 0.055;  // the share of the scale from which on 
 constexpr std::size_t kManyWorkers = 16;
 constexpr int kTicks = 4;
 
-using Cells = std::vector<std::string>;
-
-std::string row(const Cells& cells, const char* open, const char* close) {
-  std::string html = "<tr>";
-  for (const std::string& cell : cells) html += open + html_escaped(cell) + close;
-  return html + "</tr>\n";
-}
-
-std::string table(const char* kind, const Cells& head, const std::vector<Cells>& rows) {
-  std::string html = fmt::format("<div class=\"scroll\"><table class=\"{}\"><thead>{}</thead><tbody>\n", kind,
-                                 row(head, "<th scope=\"col\">", "</th>"));
-  for (const Cells& cells : rows) html += row(cells, "<td>", "</td>");
-  return html + "</tbody></table></div>\n";
-}
-
 std::string four_digits(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "–"; }
 
 std::string seconds_text(double value) {
@@ -38,14 +23,26 @@ std::string seconds_text(double value) {
   return fmt::format("{}.{}", with_thousands(static_cast<std::int64_t>(tenths / 10)), std::fmod(tenths, 10));
 }
 
-Cells epoch_cells(const EpochMetrics& epoch, bool validated) {
-  Cells cells = {with_thousands(epoch.epoch), with_thousands(epoch.step), seconds_text(epoch.seconds),
-                 four_digits(epoch.loss), percent(epoch.train_accuracy, 2)};
-  if (validated) {
-    cells.push_back(epoch.valid_loss ? four_digits(*epoch.valid_loss) : "–");
-    cells.push_back(epoch.valid_accuracy ? percent(*epoch.valid_accuracy, 2) : "–");
+// How good the model was, by the goal of its task.
+struct Quality {
+  std::string train, valid, test;
+};
+
+Quality quality_of(const EpochMetrics& epoch) {
+  if (epoch.score() == Score::rmse) {
+    const auto root = [](double squared) { return four_digits(std::sqrt(squared)); };
+    return {root(epoch.loss), epoch.valid_loss ? root(*epoch.valid_loss) : "–", four_digits(*epoch.test_rmse)};
   }
-  const Cells rest = {four_digits(epoch.test_loss), percent(epoch.test_accuracy, 2),
+  return {percent(epoch.train_accuracy, 2), epoch.valid_accuracy ? percent(*epoch.valid_accuracy, 2) : "–",
+          percent(epoch.test_accuracy, 2)};
+}
+
+Cells epoch_cells(const EpochMetrics& epoch, bool validated) {
+  const Quality quality = quality_of(epoch);
+  Cells cells = {with_thousands(epoch.epoch), with_thousands(epoch.step), seconds_text(epoch.seconds),
+                 four_digits(epoch.loss), quality.train};
+  if (validated) cells.insert(cells.end(), {epoch.valid_loss ? four_digits(*epoch.valid_loss) : "–", quality.valid});
+  const Cells rest = {four_digits(epoch.test_loss), quality.test,
                       rounded(epoch.samples_per_s), percent(epoch.wait_share),
                       byte_count(epoch.bytes_sent), fmt::format("{:.3g}", epoch.learning_rate)};
   cells.insert(cells.end(), rest.begin(), rest.end());
@@ -119,7 +116,7 @@ std::string key_table(const nlohmann::json& object, ValueText text) {
   std::vector<Cells> rows;
   if (object.is_object()) flatten(object, "", text, rows);
   if (rows.empty()) return "<p class=\"empty\">Nothing was recorded.</p>";
-  return table("keys", {"Key", "Value"}, rows);
+  return html_table("keys", {"Key", "Value"}, rows);
 }
 
 }  // namespace
@@ -129,12 +126,13 @@ std::string epoch_table(const std::vector<EpochMetrics>& epochs) {
   const bool validated = std::any_of(epochs.begin(), epochs.end(), [](const EpochMetrics& epoch) {
     return epoch.valid_loss.has_value() || epoch.valid_accuracy.has_value();
   });
-  Cells head = {"Epoch", "Step", "Time (s)", "Train loss", "Train acc."};
-  if (validated) head.insert(head.end(), {"Valid loss", "Valid acc."});
-  head.insert(head.end(), {"Test loss", "Test acc.", "Samples/s", "Wait", "Sent", "Learning rate"});
+  const std::string goal = epochs.back().score() == Score::rmse ? "RMSE" : "acc.";
+  Cells head = {"Epoch", "Step", "Time (s)", "Train loss", "Train " + goal};
+  if (validated) head.insert(head.end(), {"Valid loss", "Valid " + goal});
+  head.insert(head.end(), {"Test loss", "Test " + goal, "Samples/s", "Wait", "Sent", "Learning rate"});
   std::vector<Cells> rows;
   for (const EpochMetrics& epoch : epochs) rows.push_back(epoch_cells(epoch, validated));
-  return table("figures", head, rows);
+  return html_table("figures", head, rows);
 }
 
 std::string worker_table(const std::vector<WorkerTime>& workers) {
@@ -152,7 +150,7 @@ std::string worker_table(const std::vector<WorkerTime>& workers) {
     cells.insert(cells.end(), {seconds_text(worker.total()), percent(worker.wait_share())});
     rows.push_back(std::move(cells));
   }
-  return table("figures hosts", head, rows);
+  return html_table("figures hosts", head, rows);
 }
 
 std::string worker_bars(const std::vector<WorkerTime>& workers, Rank straggler) {

@@ -6,6 +6,7 @@
 
 #include "paceline/record/html.hpp"
 #include "paceline/record/report_data.hpp"
+#include "paceline/record/report_layers.hpp"
 
 namespace paceline {
 namespace {
@@ -163,6 +164,43 @@ TEST(Report, ASingleWorkerAndASinglePointAreEnough) {
   EXPECT_TRUE(contains(page, "1 worker · plan ring"));
   EXPECT_TRUE(contains(page, "1 epoch<"));
   EXPECT_TRUE(contains(page, "A single worker: there is nobody to wait for."));
+}
+
+TEST(Report, OfNumbersShowsTheirErrorInsteadOfAccuracies) {
+  ReportInput input = sample();
+  input.final = {{"stop_reason", "all epochs done"}};
+  for (EpochMetrics& metrics : input.epochs) {
+    metrics.loss = 4;
+    metrics.test_rmse = 1.5;
+  }
+  const std::string page = render_report(input);
+  EXPECT_TRUE(contains(page, "<dt>Test RMSE</dt><dd>1.5<small>"));
+  EXPECT_TRUE(contains(page, "<h2>Root mean squared error</h2>"));
+  EXPECT_TRUE(contains(page, "<th scope=\"col\">Train RMSE</th>"));
+  EXPECT_TRUE(contains(page, "<td>2.0000</td>"));
+  EXPECT_FALSE(contains(page, "Test acc."));
+  EXPECT_EQ(embedded(page)["epochs"][0]["test_rmse"], 1.5);
+}
+
+// Two epochs of 1000 steps each; the four workers computed 15, 30, 15 and 15 seconds in each of them.
+TEST(Report, TellsOfEachLayerWhatItCosts) {
+  ReportInput input = sample();
+  EXPECT_FALSE(contains(render_report(input), "<h2>Layers</h2>"));
+  EXPECT_DOUBLE_EQ(compute_seconds_of(input), 2 * 75.0 / 4 / 2000);
+  input.layers = {{"conv", 1'000, 1.5e9}, {"fc <last>", 3'000, 0.5e9}};
+  input.compute_seconds_per_step = 0.001;
+  input.config["batch"] = 32;
+  const std::string page = render_report(input);
+  EXPECT_TRUE(contains(page, "<h2>Layers</h2>"));
+  EXPECT_TRUE(contains(page, "2S(n−1)/n"));
+  EXPECT_TRUE(contains(page, "4 workers with batch 32"));
+  // 12 kB: 18 kB on the ring, 144 µs at 1 Gbit/s against a quarter of a millisecond.
+  EXPECT_TRUE(contains(page,
+                       "<td>fc &lt;last&gt;</td><td>3,000</td><td>500 M</td><td>75.0%</td><td>0.25 ms</td>"
+                       "<td>36.5%</td><td>5.4%</td><td>0.6%</td>"));
+  EXPECT_TRUE(contains(page, "<td>All</td><td>4,000</td><td>2.00 G</td><td>100.0%</td>"));
+  input.config["workers"] = 1;
+  EXPECT_TRUE(contains(render_report(input), "A single worker sends nothing."));
 }
 
 TEST(Thinned, KeepsFewPointsAndAveragesMany) {

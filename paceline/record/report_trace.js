@@ -1,6 +1,4 @@
-'use strict';
-// The trace's excerpt: what every rank did on one axis, with zoom. Comes before report_page.js, whose functions it
-// uses.
+// The trace's excerpt: what every rank did on one axis, with zoom. With the functions of report_charts.js.
 
 // Each reduction goes to the first row that is free when it starts.
 function withRows(events, reduction) {

@@ -43,10 +43,18 @@ std::string tile(const char* label, const std::string& value, const std::string&
                      html_escaped(note));
 }
 
+double last_rmse(const ReportInput& input) {
+  const double unknown = std::numeric_limits<double>::quiet_NaN();
+  if (const auto value = figure(input.final, "test_rmse")) return *value;
+  return input.epochs.empty() ? unknown : input.epochs.back().test_rmse.value_or(unknown);
+}
+
 std::string accuracy_tile(const ReportInput& input) {
   const double accuracy = last(input, "test_accuracy", &EpochMetrics::test_accuracy);
   const double loss = last(input, "test_loss", &EpochMetrics::test_loss);
   const std::string loss_text = std::isfinite(loss) ? fmt::format("{:.4f}", loss) : "–";
+  if (const double rmse = last_rmse(input); std::isfinite(rmse))
+    return tile("Test RMSE", fmt::format("{:.4g}", rmse), "test loss " + loss_text);
   // A model that predicts numbers has a loss and no accuracy.
   if (!std::isfinite(accuracy) && std::isfinite(loss)) return tile("Test loss", loss_text, "");
   return tile("Test accuracy", percent(accuracy, 2), "test loss " + loss_text);
@@ -117,6 +125,8 @@ std::string report_status(const ReportInput& input) {
   return fmt::format("<span class=\"status{}\">{}</span>", no_end || ended_badly(reason) ? " bad" : "",
                      html_escaped(reason));
 }
+
+Score report_score(const ReportInput& input) { return std::isfinite(last_rmse(input)) ? Score::rmse : Score::accuracy; }
 
 std::string report_tiles(const ReportInput& input) {
   const double rate = last(input, "samples_per_s", &EpochMetrics::samples_per_s, &StepPoint::samples_per_s);

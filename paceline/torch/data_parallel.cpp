@@ -23,6 +23,10 @@ void DataParallel::step() { state_->step(); }
 torch::Tensor DataParallel::step(const std::function<torch::Tensor()>& closure) { return state_->step(closure); }
 void DataParallel::finish() { state_->finish(); }
 double DataParallel::clip_grad_norm(double max_norm) { return state_->clip_grad_norm(max_norm); }
+void DataParallel::drain(const std::function<void()>& between) { state_->drain(between); }
+void DataParallel::join(const std::function<void()>& between) { state_->join(between); }
+void DataParallel::lend() { state_->lend(); }
+std::size_t DataParallel::delay_bytes() const { return state_->delay_bytes(); }
 void DataParallel::sync_buffers() { state_->sync_buffers(); }
 void DataParallel::sync_optimizer() { state_->sync_optimizer(); }
 void DataParallel::check_replicas() { state_->check_replicas(); }

@@ -18,7 +18,22 @@
 // Parameters move into memory that the ranks share (ParameterArena) and back out when the DataParallel ends. Model and
 // optimizer outlive it, and the Job all three. One thread owns it, and is the one that calls backward(). Between hosts
 // another thread moves gradients while backward runs: code that runs inside it may call Communicators, not the
-// Endpoint.
+// Endpoint. With when=delayed it does so all the time, until drain().
+//
+// Gradients may be applied late, so that they travel while the next steps compute (when=delayed:D):
+//
+//   paceline::DataParallel parallel(job, *net, sgd, "when=delayed:1");
+//   …                                       // the loop as above; its first D steps apply nothing
+//   parallel.drain();                       // applies what is still on its way: before evaluating, saving, the end
+//
+// Workers may have different numbers of batches:
+//
+//   while (auto batch = next()) {
+//     sgd.zero_grad();
+//     loss(net, *batch).backward();
+//     parallel.step();
+//   }
+//   parallel.join();                        // returns when no worker has a batch any more
 #pragma once
 
 #include <torch/nn/module.h>
@@ -35,17 +50,28 @@
 
 namespace paceline {
 
+// What sync_buffers makes of buffers with floating elements (running statistics). Others become rank 0's.
+enum class BufferPolicy {
+  average,  // over the ranks
+  rank0,
+};
+
 struct DataParallelOptions {
   std::size_t bucket_bytes = 0;  // gradients that travel together; 0: by what they cost
   int check_every = 100;         // steps between two comparisons of the replicas; 0: never
   bool check_finite = true;      // a NaN or Inf in a gradient is an Error that names it
-  bool fuse = true;              // SGD, Adam and AdamW in one pass over memory; see FusedOptimizer
+  bool fuse = true;              // one pass over memory for most of torch::optim; see FusedOptimizer
   // On one host, with a fused optimizer, step() has each rank update a part of the parameters and write it to all: less
   // work for each. Then .grad is not the average after a step() without finish() (zero it before the next backward, as
   // usual), and an optimizer with state has only
   // its part of that up to date. Plain SGD, which has none, is always shared; others if this is set, and then
-  // sync_optimizer() must come before anything that reads the optimizer's state, torch::save for example.
+  // sync_optimizer() must come before anything that reads the optimizer's state, torch::save for example. Lars and
+  // Lamb, which need norms of whole parameters, never are.
   bool share_update = false;
+  BufferPolicy buffers = BufferPolicy::average;
+  // While some ranks are in join(), gradients are the average over those that still have batches; otherwise over all,
+  // as if the others' were zeros.
+  bool divide_by_active = true;
   Trace* trace = nullptr;  // where to record what happens when
   CommunicatorOptions communicator = {};
 };
@@ -75,8 +101,29 @@ class DataParallel {
   // the loss; the optimizer sees the average over the ranks, which is also what is returned.
   torch::Tensor step(const std::function<torch::Tensor()>& closure);
   // Waits until every gradient is the average over the ranks. Only between finish() and step() may gradients be read
-  // and changed, alike on all ranks.
+  // and changed, alike on all ranks. With when=delayed .grad then is the gradient that step() will apply, zero while
+  // there is none.
   void finish();
+
+  // With when=delayed:D, step() applies the gradient of D steps ago (at the learning rate of now), the first D steps
+  // none. drain() applies those that are left, in order, and afterwards the next D steps apply none again. So nothing
+  // of this has to be saved: a checkpoint after drain() is complete, and all ranks drain at the same steps. `between`
+  // is run on each gradient before it is applied: what a program does between backward() and step() to gradients,
+  // parallel.drain([&] { parallel.clip_grad_norm(1.0); }). Costs nothing if nothing is on its way, as with when=bsp.
+  // Who forgets it loses the last D gradients.
+  void drain(const std::function<void()>& between = {});
+  // The memory of gradients on their way, beside the one gradient that when=bsp has: D of them.
+  std::size_t delay_bytes() const;
+  // Between hosts, with when=delayed: gradients travel while the caller computes. step() ends with it; who has called
+  // a Communicator since then, which takes the Endpoint back, can say it again.
+  void lend();
+
+  // A rank calls it when it has no batches left, and takes part in the others' steps with zeros until no rank has any:
+  // all ranks end with the same parameters, and the same steps(). Whoever calls step() counts as one that has a batch.
+  // Ends with drain(). `between` as in drain(): what this program does on all ranks between backward() and step(), if
+  // that is more than nothing (finish() alone: [] {}). A step costs nothing more for it; the end one step of zeros. Not
+  // together with layers that need all ranks in forward (SyncBatchNorm).
+  void join(const std::function<void()>& between = {});
 
   // While it lives, backward only adds to the local gradients: for all but the last part of a step's batch.
   class NoSync {
@@ -93,8 +140,7 @@ class DataParallel {
 
   // finish(), then scales all gradients so that their joint 2-norm is at most max_norm. Returns what it was.
   double clip_grad_norm(double max_norm);
-  // Buffers with floating elements (running statistics) become the average over the ranks, others rank 0's. A
-  // collective of its own: call it before evaluating or saving.
+  // Buffers become what `buffers` in the options says. A collective of its own: call it before evaluating or saving.
   void sync_buffers();
   // All of the optimizer's state on all ranks; see share_update. A collective; costs nothing where it is so already.
   void sync_optimizer();

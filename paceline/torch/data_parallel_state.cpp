@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -40,17 +41,18 @@ DataParallel::State::State(Endpoint& endpoint, const Group& group, torch::nn::Mo
       optimizer_(optimizer),
       options_(std::move(options)),
       plan_(parse_plan(plan)),
+      delay_(static_cast<std::size_t>(plan_.delay())),
       communicator_(Communicator::beside(endpoint, group, "DataParallel", timed(options_.communicator))) {
   compare_models(communicator_, model_, optimizer_);
   collect_parameters();
   check_optimizer();
   std::vector<ArenaTensor> tensors;
   for (const NamedTensor& item : dense_) tensors.push_back({item.name, item.tensor});
-  arena_ = std::make_unique<ParameterArena>(endpoint_, std::move(tensors), reversed(dense_.size()));
+  arena_ = std::make_unique<ParameterArena>(endpoint_, std::move(tensors), reversed(dense_.size()), delay_ + 1);
   start_alike();
   bucket_bytes_ = options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(communicator_, plan_);
   exchange_ = make_exchange(communicator_, plan_,
-                            {.gradients = arena_->gradient_ranges(),
+                            {.gradients = arena_->gradient_ranges_of_all_generations(),
                              .parameters = arena_->parameter_ranges(),
                              .check_finite = options_.check_finite,
                              .trace = options_.trace});
@@ -58,13 +60,26 @@ DataParallel::State::State(Endpoint& endpoint, const Group& group, torch::nn::Mo
   const std::size_t parameters = dense_.size() + sparse_.size();
   progress_.resize(parameters);
   used_somewhere_.resize(parameters);
-  flags_ = endpoint_.allocate((parameters + 1) * sizeof(float));
+  flags_ = endpoint_.allocate((delay_ + 1) * (parameters + kMoreFlags) * sizeof(float));
   make_buckets(reversed(dense_.size()));
   add_hooks();
   waited_at_start_ = communicator_.waited();
 }
 
-DataParallel::State::~State() = default;
+// Rounds that nobody has drained are lost; but who gave them up before they have arrived would break the last steps of
+// others. After an Error they are given up, so that the others learn of it.
+DataParallel::State::~State() {
+  exchange_->recall();
+  if (rounds_.empty() || std::uncaught_exceptions() > 0) return;
+  try {
+    // Throws at once if something has failed before: the others' memory may be gone then.
+    communicator_.barrier({.name = "all have ended"});
+    exchange_->finish();
+    for (Round& round : rounds_) round.use.wait();
+  } catch (const Error&) {
+    // Whoever has failed says so itself.
+  }
+}
 
 // ---- construction
 
@@ -171,11 +186,11 @@ void DataParallel::State::on_sparse_gradient(std::size_t index) {
 
 void DataParallel::State::check_finite(const TensorView& gradient, const std::string& name) {
   if (!options_.check_finite || all_finite(gradient)) return;
-  refuse_values(name, communicator_.rank());
+  refuse_values(name, communicator_.rank(), steps);
 }
 
-void DataParallel::State::refuse_values(const std::string& name, int rank) {
-  communicator_.give_up(fmt::format("step {}: NaN or Inf in the gradient of {}", steps + 1, name), rank);
+void DataParallel::State::refuse_values(const std::string& name, int rank, std::int64_t step) {
+  communicator_.give_up(fmt::format("step {}: NaN or Inf in the gradient of {}", step + 1, name), rank);
 }
 
 void DataParallel::State::report_bad_value() {
@@ -183,7 +198,7 @@ void DataParallel::State::report_bad_value() {
   if (!bad) return;
   const BucketState& bucket = buckets_[static_cast<std::size_t>(bad->bucket)];
   const auto found = pieces_of(bucket, {bad->offset, bad->offset + 1});
-  refuse_values(found.empty() ? bucket.bucket.name : arena_->name(found.front().index), bad->rank);
+  refuse_values(found.empty() ? bucket.bucket.name : arena_->name(found.front().index), bad->rank, bad->step);
 }
 
 void DataParallel::State::refuse_second_backward(std::size_t index) const {
@@ -203,32 +218,26 @@ void DataParallel::State::submit_complete() {
   }
 }
 
-// What runs between two hooks is backward. Who may use the Endpoint after it is not known, so it is taken back then.
+// What runs between two hooks is backward. Who may use the Endpoint after it is not known, so it is taken back then;
+// with when=delayed it is known: nobody before drain().
 void DataParallel::State::lend_during_backward() {
-  if (exchange_->lend()) torch::autograd::Engine::get_default_engine().queue_callback([this] { exchange_->recall(); });
+  if (!exchange_->lend() || delay_ > 0) return;
+  torch::autograd::Engine::get_default_engine().queue_callback([this] { exchange_->recall(); });
 }
 
 // ---- finish
 
-// Averages in this rank's slices of all buckets.
+// Sends what is left of this step's gradients and waits for those that are due: averages in this rank's slices of all
+// buckets.
 void DataParallel::State::settle() {
-  adopt_parameters();
-  settle_unused();
-  for (BucketState& bucket : buckets_) bucket.missing = 0;
-  submit_complete();
-  agree_on_use();
-  exchange_->settle();
-  report_bad_value();
-  for (std::size_t i = 0; i < sparse_.size(); ++i) {
-    if (used_somewhere_[dense_.size() + i]) average_sparse_gradient(communicator_, sparse_[i].tensor, sparse_[i].name);
-  }
+  depart();
+  await_due();
 }
 
 void DataParallel::State::finish() {
   if (phase_ == Phase::finished) return;
   settle();
-  exchange_->finish();
-  phase_ = Phase::finished;
+  bring_everywhere();
 }
 
 // Gradients that backward did not touch. One that somebody has set by hand counts as used, as it does for torch::optim.
@@ -244,25 +253,6 @@ void DataParallel::State::settle_unused() {
     progress_[i].used = set_by_hand || !zero;
     if (progress_[i].used) check_finite(gradient, dense_[i].name);
   }
-}
-
-// On how many ranks was each parameter used; and has any rank a reason to compare the replicas?
-void DataParallel::State::agree_on_use() {
-  const auto flags = flags_.as<float>();
-  for (std::size_t i = 0; i < progress_.size(); ++i) flags[i] = progress_[i].used ? 1 : 0;
-  flags[progress_.size()] = doubt_ == Doubt::here ? 1 : 0;
-  if (communicator_.size() > 1) {
-    const TimePoint start = endpoint_.clock().now();
-    const Duration waited = communicator_.waited();
-    const TensorView all{flags.data(), static_cast<std::int64_t>(progress_.size() + 1), DType::f32};
-    communicator_.allreduce(all, ReduceOp::sum, {.name = "use of parameters"});
-    const Duration idle = communicator_.waited() - waited;
-    flag_time_ += endpoint_.clock().now() - start - idle;
-    if (options_.trace != nullptr)
-      options_.trace->add({.start = start, .length = idle, .step = steps, .activity = Activity::wait});
-  }
-  for (std::size_t i = 0; i < progress_.size(); ++i) used_somewhere_[i] = flags[i] > 0;
-  doubt_ = flags[progress_.size()] > 0 ? Doubt::agreed : Doubt::none;
 }
 
 double DataParallel::State::clip_grad_norm(double max_norm) {
@@ -288,26 +278,34 @@ double DataParallel::State::clip_grad_norm(double max_norm) {
 // ---- step
 
 void DataParallel::State::step() {
-  const bool may_share = fused_ != nullptr && (options_.share_update || fused_->stateless());
-  if (may_share && exchange_->shares_update() && phase_ == Phase::gathering) {
-    settle();
-    update_own_share();
-  } else {
-    finish();
-    adopt_parameters();
-    update();
-  }
+  if (phase_ == Phase::gathering) settle();
+  if (due_) apply();
   begin_round();
 }
 
+// Updates the parameters by the round that is due.
+void DataParallel::State::apply() {
+  const bool may_share = fused_ != nullptr && fused_->sliceable() && (options_.share_update || fused_->stateless());
+  if (may_share && exchange_->shares_update() && phase_ == Phase::gathering) {
+    update_own_share();
+  } else {
+    bring_everywhere();
+    adopt_parameters();
+    update();
+  }
+}
+
 torch::Tensor DataParallel::State::step(const std::function<torch::Tensor()>& closure) {
+  if (delay_ > 0) {
+    throw Error(
+        Code::invalid,
+        "step(closure) needs the gradient of the parameters as they are, which when=delayed applies only later; "
+        "use when=bsp, or step() with an optimizer that takes no closure");
+  }
   torch::Tensor first_loss;
   const auto averaged = [&] {
     if (phase_ == Phase::finished) {
-      phase_ = Phase::gathering;  // the optimizer evaluates once more
-      for (BucketState& bucket : buckets_) bucket.missing = bucket.members.size();
-      std::fill(progress_.begin(), progress_.end(), Progress{});
-      next_bucket_ = 0;
+      forget_progress();  // the optimizer evaluates once more
     }
     torch::Tensor loss = closure();
     finish();
@@ -344,13 +342,19 @@ void DataParallel::State::adopt_parameters() {
 
 void DataParallel::State::begin_round() {
   ++steps;
-  phase_ = Phase::gathering;
-  next_bucket_ = 0;
-  for (BucketState& bucket : buckets_) bucket.missing = bucket.members.size();
-  std::fill(progress_.begin(), progress_.end(), Progress{});
+  forget_progress();
   if (observed_) follow_order(*std::exchange(observed_, std::nullopt));
   const bool due = options_.check_every > 0 && steps % options_.check_every == 0;
   if (due || doubt_ == Doubt::agreed) check_replicas();
+  lend();
+}
+
+void DataParallel::State::forget_progress() {
+  phase_ = Phase::gathering;
+  due_.reset();
+  next_bucket_ = 0;
+  for (BucketState& bucket : buckets_) bucket.missing = bucket.members.size();
+  std::fill(progress_.begin(), progress_.end(), Progress{});
 }
 
 // Once, after the first step: rank 0's order for all, with those that it never saw at the end.
@@ -364,6 +368,7 @@ void DataParallel::State::follow_order(const std::vector<std::size_t>& observed)
   const std::vector<std::size_t> agreed(order.begin(), order.end());
   if (agreed == reversed(dense_.size())) return;
   sync_optimizer();  // slices are about to change hands
+  bring_all_rounds_everywhere();
   arena_->lay_out(agreed);
   make_buckets(agreed);
   communicator_.barrier({.name = "new layout"});
@@ -379,7 +384,7 @@ void DataParallel::State::check_replicas() {
 
 void DataParallel::State::sync_buffers() {
   for (NamedTensor& item : distinct_buffers(model_)) {
-    if (item.tensor.is_floating_point()) {
+    if (options_.buffers == BufferPolicy::average && item.tensor.is_floating_point()) {
       allreduce(user, item.tensor, ReduceOp::average, {.name = item.name});
     } else {
       broadcast(user, item.tensor, 0, {.name = item.name});

@@ -5,10 +5,18 @@
 // rank, so a complete bucket waits for its predecessors. finish() submits what is left (parameters that took no part),
 // sums up on how many ranks each parameter was used, and waits. From its submission to the next step a bucket belongs
 // to the exchange: peers write into it, and a hook that fires on one of its parameters is an Error.
+//
+// Note [Rounds]. The gradients of one step are a round. It departs when the last bucket has been submitted, travels,
+// and arrives when it has been waited for; then it is due and is applied. With when=bsp all that happens in one step.
+// With when=delayed:D a round departs in step t and arrives in step t+D, so D+1 rounds have memory of their own
+// (generations of the ParameterArena). .grad shows the round that backward fills, from finish() or step() on the one
+// that is due, whose memory backward then fills next: nothing is copied.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "paceline/exchange/exchange.hpp"
@@ -26,10 +34,14 @@ class DataParallel::State {
         std::string_view plan, DataParallelOptions options);
   ~State();
 
+  using Between = std::function<void()>;
   void finish();
   void step();
   torch::Tensor step(const std::function<torch::Tensor()>& closure);
   double clip_grad_norm(double max_norm);
+  void drain(const Between& between);
+  void join(const Between& between);
+  void lend();
   void sync_buffers();
   void sync_optimizer();
   void check_replicas();
@@ -40,8 +52,10 @@ class DataParallel::State {
 
   ParallelTimes times() const;
   std::size_t buckets() const { return buckets_.size(); }
+  std::size_t delay_bytes() const { return delay_ * arena_->generation_bytes(); }
 
  private:
+  static constexpr std::size_t kMoreFlags = 2;  // see announce_use
   struct BucketState {
     Bucket bucket;
     std::vector<std::size_t> members;
@@ -50,6 +64,14 @@ class DataParallel::State {
   struct Progress {  // of one parameter, in this step
     bool used = false;
     bool complete = false;
+  };
+  struct Round {  // see Note [Rounds]
+    std::size_t generation = 0;
+    std::int64_t step = 0;  // that its gradients were computed in, from 0
+    std::span<float> flags = {};
+    Handle use = {};                         // the sum of the flags
+    std::vector<torch::Tensor> sparse = {};  // gradients outside the arena, not averaged yet
+    bool whole = false;                      // the averages are on all ranks already, not only in own slices
   };
   enum class Phase {
     gathering,  // backward may run
@@ -70,14 +92,28 @@ class DataParallel::State {
   void on_gradient(std::size_t index);
   void on_sparse_gradient(std::size_t index);
   void check_finite(const TensorView& gradient, const std::string& name);
-  [[noreturn]] void refuse_values(const std::string& name, int rank);
+  [[noreturn]] void refuse_values(const std::string& name, int rank, std::int64_t step);
   void report_bad_value();
   [[noreturn]] void refuse_second_backward(std::size_t index) const;
   void submit_complete();
   void lend_during_backward();
   void settle();
   void settle_unused();
-  void agree_on_use();
+  void depart();
+  void await_due();
+  void arrive();
+  void turn_to(std::size_t generation);
+  void announce_use(Round& round);
+  void learn_use(Round& round);
+  float active_in(const Round& round) const { return round.flags[progress_.size() + 1]; }
+  int divisor_of(const Round& round) const;
+  void weigh(const Round& round);
+  void bring_everywhere();
+  void bring_all_rounds_everywhere();
+  void apply();
+  bool shadow_step(const Between& between);
+  void contribute_nothing();
+  void refuse_unfinished(const char* call) const;
   void adopt_parameters();
   void update();
   void update_all();
@@ -93,6 +129,7 @@ class DataParallel::State {
   void record_update(TimePoint start, Duration waited_before);
   void run_stock_optimizer();
   void begin_round();
+  void forget_progress();
   void follow_order(const std::vector<std::size_t>& observed);
 
   // Constant after construction.
@@ -101,6 +138,7 @@ class DataParallel::State {
   torch::optim::Optimizer& optimizer_;
   const DataParallelOptions options_;
   const Plan plan_;
+  const std::size_t delay_;    // steps between a round's departure and its arrival
   Communicator communicator_;  // of the gradients
   std::size_t bucket_bytes_ = 0;
   std::vector<NamedTensor> dense_;
@@ -109,15 +147,18 @@ class DataParallel::State {
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<FusedOptimizer> fused_;
-  Arena flags_;  // see agree_on_use
+  Arena flags_;  // of each generation, see announce_use
   std::vector<std::unique_ptr<AutogradHook>> hooks_;
 
   std::vector<BucketState> buckets_;
   std::vector<std::size_t> bucket_of_;
   Phase phase_ = Phase::gathering;
+  std::deque<Round> rounds_;          // on their way, the oldest first
+  std::optional<Round> due_;          // the one that is to be applied
+  bool out_of_batches_ = false;       // in join()
   std::size_t next_bucket_ = 0;       // to submit
   std::vector<Progress> progress_;    // dense, then sparse parameters
-  std::vector<bool> used_somewhere_;  // the same, after finish()
+  std::vector<bool> used_somewhere_;  // the same, in the round that is due
   // The order in which hooks fire, in the first step.
   std::optional<std::vector<std::size_t>> observed_ = std::vector<std::size_t>();
   bool state_is_shared_ = false;  // each rank has its own part of the optimizer's state up to date

@@ -26,13 +26,16 @@ void DataParallel::State::update() {
 void DataParallel::State::update_all() {
   fused_->begin_step(used_somewhere_);
   for (std::size_t i = 0; i < arena_->size(); ++i) {
-    if (used_somewhere_[i]) update_elements(i, 0, arena_->parameter_view(i).count, false);
+    if (!used_somewhere_[i]) continue;
+    fused_->measure(i);
+    update_elements(i, 0, arena_->parameter_view(i).count, false);
   }
 }
 
 void DataParallel::State::update_own_share() {
   const TimePoint start = endpoint_.clock().now();
   const Duration waited = communicator_.waited();
+  if (delay_ > 0) exchange_->begin_publishing();  // others may still be in this step's backward
   fused_->begin_step(used_somewhere_);
   state_is_shared_ = !fused_->stateless();
   for (const BucketState& bucket : buckets_) {
@@ -84,7 +87,7 @@ void DataParallel::State::update_elements(std::size_t index, std::int64_t first,
       if (publish && alone) publish_range(at, at + count);
     }
   });
-  if (bad) refuse_values(arena_->name(index), communicator_.rank());
+  if (bad) refuse_values(arena_->name(index), communicator_.rank(), due_->step);
   if (publish && !alone) publish_range(first, last);
 }
 

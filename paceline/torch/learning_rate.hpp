@@ -4,14 +4,18 @@
 #include <cstdint>
 #include <string>
 
+#include "paceline/torch/rate_spec.hpp"
+
 namespace paceline {
 
 class LearningRate {
  public:
-  // `schedule` is constant, cosine (to zero at `total_steps`, Loshchilov & Hutter 2017) or plateau (halved whenever the
-  // metric of two epochs in a row was no better than the best before).
+  // Throws Error{invalid} for what check_rate refuses.
+  explicit LearningRate(const RateSpec& spec);
+  // Without warm-up, for schedules that do not look at epochs.
   LearningRate(std::string schedule, double base, std::int64_t total_steps);
 
+  // For the step with this number, counted from 0. Steps beyond the total are a run that was resumed with more epochs.
   double at(std::int64_t step) const;
   // After each epoch, with the loss that drives it.
   void end_epoch(double loss);
@@ -26,9 +30,13 @@ class LearningRate {
   void restore(const State& state) { state_ = state; }
 
  private:
-  const std::string schedule_;
-  const double base_;
-  const std::int64_t total_steps_;
+  double warm_up(std::int64_t step) const;
+  double shape(std::int64_t step) const;
+  double cosine(std::int64_t step) const;
+  std::int64_t step_period() const;
+
+  const RateSpec spec_;
+  const RateSchedule schedule_;
   State state_;
 };
 

@@ -109,11 +109,11 @@ TEST_F(ModelFiles, GeneratorsComeBackByRank) {
 }
 
 TEST_F(ModelFiles, ACheckpointOfAnotherModelIsRefusedByName) {
-  auto model = make_model(parse_model("mlp:8"), kSmall, 3);
+  auto model = make_model(parse_model("mlp:8"), {Kind::images, kSmall, 3}).module;
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
   const Checkpoint checkpoint = saved(*model, optimizer);
   for (const std::string name : {"mlp:9", "mlp:8,8", "cnn"}) {
-    auto other = make_model(parse_model(name), kSmall, 3);
+    auto other = make_model(parse_model(name), {Kind::images, kSmall, 3}).module;
     torch::optim::SGD second(other->parameters(), torch::optim::SGDOptions(0.1));
     try {
       load_training(checkpoint, *other, second);

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "paceline/torch/model_makers.hpp"
+
 namespace paceline {
 namespace {
 
@@ -36,49 +38,63 @@ void add_convolution(Sequential& net, int in, int out, int kernel, int padding) 
   net->push_back(MaxPool2d(2));
 }
 
-Sequential make_linear(const ModelSpec& spec, const Shape& shape, int classes) {
+Model make_linear(const ModelSpec& spec, const Form& form, const ModelOptions&) {
   Sequential net;
-  add_linear(net, static_cast<std::int64_t>(shape.pixels()), spec.sizes, classes);
-  return net;
+  add_linear(net, static_cast<std::int64_t>(form.shape.pixels()), spec.sizes, form.outputs());
+  return model_of(net);
 }
 
-Sequential make_lenet(const ModelSpec&, const Shape& shape, int classes) {
+Model make_lenet(const ModelSpec&, const Form& form, const ModelOptions&) {
+  const Shape& shape = form.shape;
   Sequential net;
   add_convolution(net, shape.channels, 6, 5, 2);  // LeNet-5 took 32x32; padding gives smaller images the same border
   add_convolution(net, 6, 16, 5, 0);
   const auto side = [](int n) { return (n / 2 - 4) / 2; };
-  add_linear(net, std::int64_t{16} * side(shape.height) * side(shape.width), {120, 84}, classes);
-  return net;
+  add_linear(net, std::int64_t{16} * side(shape.height) * side(shape.width), {120, 84}, form.outputs());
+  return model_of(net);
 }
 
-Sequential make_cnn(const ModelSpec&, const Shape& shape, int classes) {
+Model make_cnn(const ModelSpec&, const Form& form, const ModelOptions&) {
+  const Shape& shape = form.shape;
   Sequential net;
   add_convolution(net, shape.channels, 32, 3, 1);
   add_convolution(net, 32, 64, 3, 1);
-  add_linear(net, std::int64_t{64} * (shape.height / 4) * (shape.width / 4), {256}, classes);
-  return net;
+  add_linear(net, std::int64_t{64} * (shape.height / 4) * (shape.width / 4), {256}, form.outputs());
+  return model_of(net);
 }
 
 // Who makes the families of model_spec.cpp.
 struct Maker {
   std::string_view family;
-  Sequential (*make)(const ModelSpec& spec, const Shape& shape, int classes);
+  Model (*make)(const ModelSpec& spec, const Form& form, const ModelOptions& options);
 };
 constexpr Maker kMakers[] = {
     {"softmax", make_linear},
     {"mlp", make_linear},
     {"lenet", make_lenet},
     {"cnn", make_cnn},
+    {"resnet18", make_resnet18},
+    {"vgg16", make_vgg16},
+    {"transformer", make_transformer},
+    {"lstm", make_lstm},
+    {"script", make_script},
 };
 
 }  // namespace
 
-Sequential make_model(const ModelSpec& spec, const Shape& shape, int classes) {
-  require_fit(spec, shape);
+Model make_model(const ModelSpec& spec, const Form& form, const ModelOptions& options) {
+  require_fit(spec, form);
+  require_fit(spec, options);
   const auto maker = std::find_if(std::begin(kMakers), std::end(kMakers),
                                   [&](const Maker& known) { return known.family == spec.family; });
   TORCH_INTERNAL_ASSERT(maker != std::end(kMakers), "a model without a maker: ", spec.family);
-  return maker->make(spec, shape, classes);
+  return maker->make(spec, form, options);
+}
+
+torch::Tensor example_of(const Form& form) {
+  const Shape& shape = form.shape;
+  if (form.kind == Kind::text) return torch::zeros({1, shape.width}, torch::kLong);
+  return torch::zeros({1, shape.channels, shape.height, shape.width});
 }
 
 }  // namespace paceline

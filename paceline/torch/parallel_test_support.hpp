@@ -37,11 +37,16 @@ inline torch::Tensor loss_of(SmallNet& net, const torch::Tensor& x) {
   return net(x).pow(2).mean() + net(x).abs().mean();
 }
 
-// A net of its own per call: the same for the same seed. Seeding is global, so ranks as threads take turns.
+// Seeding is global, so ranks as threads take turns, whatever they make.
+inline std::mutex& seeding() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// A net of its own per call: the same for the same seed.
 template <class Net, class... Arguments>
 Net make_seeded(std::uint64_t seed, Arguments... arguments) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(seeding());
   torch::manual_seed(seed);
   return Net(arguments...);
 }

@@ -24,7 +24,8 @@ std::vector<std::int64_t> strides_of(const torch::Tensor& tensor) {
 }  // namespace
 
 ParameterArena::ParameterArena(Endpoint& endpoint, std::vector<ArenaTensor> tensors,
-                               const std::vector<std::size_t>& order) {
+                               const std::vector<std::size_t>& order, std::size_t generations)
+    : generations_(generations) {
   const torch::NoGradGuard no_grad;
   for (ArenaTensor& tensor : tensors) {
     const torch::Tensor& parameter = tensor.parameter;
@@ -46,7 +47,8 @@ ParameterArena::ParameterArena(Endpoint& endpoint, std::vector<ArenaTensor> tens
   }
   for (Region& region : regions_) {
     region.parameters = endpoint.allocate(std::max(region.bytes, kAlign));
-    region.gradients = endpoint.allocate(std::max(region.bytes, kAlign));
+    for (std::size_t g = 0; g < generations_; ++g)
+      region.gradients.push_back(endpoint.allocate(std::max(region.bytes, kAlign)));
   }
   place(order);
   for (Slot& slot : slots_) {
@@ -54,8 +56,8 @@ ParameterArena::ParameterArena(Endpoint& endpoint, std::vector<ArenaTensor> tens
     make_tensors(slot);
     slot.data.copy_(slot.parameter.detach());
     slot.parameter.set_data(slot.data);
-    if (old_gradient.defined()) slot.gradient.copy_(old_gradient);
-    slot.parameter.mutable_grad() = slot.gradient;
+    if (old_gradient.defined()) home_of(slot).copy_(old_gradient);
+    slot.parameter.mutable_grad() = home_of(slot);
   }
 }
 
@@ -65,7 +67,7 @@ ParameterArena::~ParameterArena() {
   for (Slot& slot : slots_) {
     if (slot.parameter.data_ptr() == slot.data.data_ptr()) slot.parameter.set_data(slot.parameter.detach().clone());
     torch::Tensor& gradient = slot.parameter.mutable_grad();
-    if (gradient.defined() && gradient.data_ptr() == slot.gradient.data_ptr()) gradient = gradient.clone();
+    if (gradient.defined() && gradient.data_ptr() == home_of(slot).data_ptr()) gradient = gradient.clone();
   }
 }
 
@@ -82,30 +84,50 @@ void ParameterArena::place(const std::vector<std::size_t>& order) {
 void ParameterArena::make_tensors(Slot& slot) {
   const auto options = torch::TensorOptions().dtype(torch_type(regions_[slot.region].dtype));
   slot.data = torch::from_blob(parameter_memory(slot), slot.shape, slot.strides, options);
-  slot.gradient = torch::from_blob(gradient_memory(slot), slot.shape, slot.strides, options);
+  slot.gradients.clear();
+  for (std::size_t g = 0; g < generations_; ++g)
+    slot.gradients.push_back(torch::from_blob(gradient_memory(slot, g), slot.shape, slot.strides, options));
+}
+
+void ParameterArena::turn_to(std::size_t generation) {
+  if (generation == home_) return;
+  home_ = generation;
+  for (Slot& slot : slots_) slot.parameter.mutable_grad() = home_of(slot);
+}
+
+void ParameterArena::zero_gradients() {
+  for (const TensorView& range : gradient_ranges()) std::memset(range.data, 0, range.bytes());
+}
+
+std::size_t ParameterArena::generation_bytes() const {
+  std::size_t bytes = 0;
+  for (const Region& region : regions_) bytes += std::max(region.bytes, kAlign);
+  return bytes;
 }
 
 void ParameterArena::lay_out(const std::vector<std::size_t>& order) {
   const torch::NoGradGuard no_grad;
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> contents;
+  std::vector<std::vector<torch::Tensor>> contents;  // of each slot its parameter and all its gradients
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     adopt_parameter(i);
-    contents.emplace_back(slots_[i].data.clone(), slots_[i].gradient.clone());
+    contents.push_back({slots_[i].data.clone()});
+    for (const torch::Tensor& gradient : slots_[i].gradients) contents.back().push_back(gradient.clone());
   }
   place(order);
   // Padding may now lie where numbers were.
   for (const Region& region : regions_) {
     std::memset(region.parameters.memory().data(), 0, region.parameters.memory().size());
-    std::memset(region.gradients.memory().data(), 0, region.gradients.memory().size());
+    for (const Arena& gradients : region.gradients)
+      std::memset(gradients.memory().data(), 0, gradients.memory().size());
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     const bool shown = slot.parameter.grad().defined();
     make_tensors(slot);
-    slot.data.copy_(contents[i].first);
-    slot.gradient.copy_(contents[i].second);
+    slot.data.copy_(contents[i][0]);
+    for (std::size_t g = 0; g < generations_; ++g) slot.gradients[g].copy_(contents[i][1 + g]);
     slot.parameter.set_data(slot.data);
-    if (shown) slot.parameter.mutable_grad() = slot.gradient;
+    if (shown) slot.parameter.mutable_grad() = home_of(slot);
   }
 }
 
@@ -133,7 +155,8 @@ bool ParameterArena::adopt_parameter(std::size_t index) {
 bool ParameterArena::gradient_is_home(std::size_t index) const {
   const Slot& slot = slots_[index];
   const torch::Tensor& gradient = slot.parameter.grad();
-  return gradient.defined() && gradient.layout() == torch::kStrided && gradient.data_ptr() == slot.gradient.data_ptr();
+  return gradient.defined() && gradient.layout() == torch::kStrided &&
+         gradient.data_ptr() == slot.gradients[home_].data_ptr();
 }
 
 bool ParameterArena::adopt_gradient(std::size_t index) {
@@ -141,30 +164,31 @@ bool ParameterArena::adopt_gradient(std::size_t index) {
   Slot& slot = slots_[index];
   const torch::NoGradGuard no_grad;
   torch::Tensor& gradient = slot.parameter.mutable_grad();
+  torch::Tensor& home = home_of(slot);
   if (!gradient.defined()) {
-    slot.gradient.zero_();
-  } else if (gradient.scalar_type() != slot.gradient.scalar_type()) {
+    home.zero_();
+  } else if (gradient.scalar_type() != home.scalar_type()) {
     throw Error(Code::invalid,
                 fmt::format("the gradient of '{}' is {}, the parameter was {} when DataParallel was made", slot.name,
-                            toString(gradient.scalar_type()), toString(slot.gradient.scalar_type())));
+                            toString(gradient.scalar_type()), toString(home.scalar_type())));
   } else {
-    slot.gradient.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+    home.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
-  gradient = slot.gradient;
+  gradient = home;
   return true;
 }
 
 void ParameterArena::hide_gradient(std::size_t index) { slots_[index].parameter.mutable_grad() = torch::Tensor(); }
 void ParameterArena::show_gradient(std::size_t index) {
-  slots_[index].parameter.mutable_grad() = slots_[index].gradient;
+  slots_[index].parameter.mutable_grad() = home_of(slots_[index]);
 }
 
 std::byte* ParameterArena::parameter_memory(const Slot& slot) const {
   return regions_[slot.region].parameters.memory().data() + slot.offset;
 }
 
-std::byte* ParameterArena::gradient_memory(const Slot& slot) const {
-  return regions_[slot.region].gradients.memory().data() + slot.offset;
+std::byte* ParameterArena::gradient_memory(const Slot& slot, std::size_t generation) const {
+  return regions_[slot.region].gradients[generation].memory().data() + slot.offset;
 }
 
 TensorView ParameterArena::parameter_view(std::size_t index) const {
@@ -174,7 +198,7 @@ TensorView ParameterArena::parameter_view(std::size_t index) const {
 
 TensorView ParameterArena::gradient_view(std::size_t index) const {
   const Slot& slot = slots_[index];
-  return {gradient_memory(slot), static_cast<std::int64_t>(slot.bytes / size_of(dtype(index))), dtype(index)};
+  return {gradient_memory(slot, home_), static_cast<std::int64_t>(slot.bytes / size_of(dtype(index))), dtype(index)};
 }
 
 TensorView ParameterArena::gradient_range(std::size_t first, std::size_t last) const {
@@ -182,7 +206,7 @@ TensorView ParameterArena::gradient_range(std::size_t first, std::size_t last) c
   const Slot& b = slots_[last];
   TORCH_INTERNAL_ASSERT(a.region == b.region && a.offset <= b.offset, "a range of gradients lies in one region");
   const std::size_t bytes = b.offset + padded(b.bytes) - a.offset;
-  return {gradient_memory(a), static_cast<std::int64_t>(bytes / size_of(dtype(first))), dtype(first)};
+  return {gradient_memory(a, home_), static_cast<std::int64_t>(bytes / size_of(dtype(first))), dtype(first)};
 }
 
 namespace {
@@ -201,7 +225,15 @@ std::vector<TensorView> ParameterArena::parameter_ranges() const {
 
 std::vector<TensorView> ParameterArena::gradient_ranges() const {
   std::vector<TensorView> ranges;
-  for (const Region& region : regions_) ranges.push_back(range_of(region.gradients, region.dtype, region.bytes));
+  for (const Region& region : regions_) ranges.push_back(range_of(region.gradients[home_], region.dtype, region.bytes));
+  return ranges;
+}
+
+std::vector<TensorView> ParameterArena::gradient_ranges_of_all_generations() const {
+  std::vector<TensorView> ranges;
+  for (const Region& region : regions_) {
+    for (const Arena& gradients : region.gradients) ranges.push_back(range_of(gradients, region.dtype, region.bytes));
+  }
   return ranges;
 }
 

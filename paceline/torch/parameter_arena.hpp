@@ -4,6 +4,9 @@
 // Aliasing is an optimisation, never an assumption: torch code can give a parameter or a gradient other memory at any
 // time (zero_grad(true), torch::load, backward with create_graph). `adopt_…` compare addresses and bring what has left
 // back, by a copy. One thread owns an arena. The Endpoint outlives it; on destruction tensors get memory of their own.
+//
+// Gradients can be there several times, in *generations* that are laid out alike: while one travels to the other ranks,
+// backward writes the next. What is said of gradients here is said of those of one generation, the home of all .grad.
 #pragma once
 
 #include <torch/types.h>
@@ -27,10 +30,18 @@ class ParameterArena {
   static constexpr std::size_t kAlign = 64;
 
   // Moves the parameters' contents in; their gradients are zero. `order` lists the tensors as they are to lie.
-  ParameterArena(Endpoint& endpoint, std::vector<ArenaTensor> tensors, const std::vector<std::size_t>& order);
+  ParameterArena(Endpoint& endpoint, std::vector<ArenaTensor> tensors, const std::vector<std::size_t>& order,
+                 std::size_t generations = 1);
   ~ParameterArena();
   ParameterArena(const ParameterArena&) = delete;
   ParameterArena& operator=(const ParameterArena&) = delete;
+
+  // Makes another generation the home: each .grad is that one's from now on, whatever it was. No copy.
+  void turn_to(std::size_t generation);
+  void zero_gradients();
+  std::size_t home() const { return home_; }
+  std::size_t generations() const { return generations_; }
+  std::size_t generation_bytes() const;
 
   // Lays all tensors out anew, contents included. Between steps only: no other rank may be using the gradients.
   void lay_out(const std::vector<std::size_t>& order);
@@ -55,6 +66,7 @@ class ParameterArena {
   // All parameters, and all gradients, of each type.
   std::vector<TensorView> parameter_ranges() const;
   std::vector<TensorView> gradient_ranges() const;
+  std::vector<TensorView> gradient_ranges_of_all_generations() const;
 
  private:
   struct Slot {
@@ -64,21 +76,24 @@ class ParameterArena {
     std::vector<std::int64_t> strides;
     std::size_t region = 0;
     std::size_t offset = 0;
-    std::size_t bytes = 0;  // without padding
-    torch::Tensor data;     // over the parameter's slot
-    torch::Tensor gradient;
+    std::size_t bytes = 0;                 // without padding
+    torch::Tensor data;                    // over the parameter's slot
+    std::vector<torch::Tensor> gradients;  // by generation
   };
   struct Region {
     DType dtype = DType::f32;
     std::size_t bytes = 0;
     Arena parameters;
-    Arena gradients;
+    std::vector<Arena> gradients;  // by generation
   };
   void place(const std::vector<std::size_t>& order);
   void make_tensors(Slot& slot);
   std::byte* parameter_memory(const Slot& slot) const;
-  std::byte* gradient_memory(const Slot& slot) const;
+  std::byte* gradient_memory(const Slot& slot, std::size_t generation) const;
+  torch::Tensor& home_of(Slot& slot) { return slot.gradients[home_]; }
 
+  const std::size_t generations_;
+  std::size_t home_ = 0;
   std::vector<Slot> slots_;
   std::vector<Region> regions_;
 };

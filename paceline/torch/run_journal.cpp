@@ -127,20 +127,25 @@ void RunJournal::end_epoch(const EpochMetrics& metrics) {
   }
 }
 
-void RunJournal::finish(const nlohmann::ordered_json& final, const std::vector<RankTrace>& traces) {
+void RunJournal::finish(const nlohmann::ordered_json& final, const std::vector<RankTrace>& traces,
+                        const std::vector<LayerCost>& layers) {
   if (!speaks_) return;
   append(kMetrics, final.dump());
   write_trace(config_.out + "/trace.json", traces);
   const std::string report = config_.out + "/report.html";
-  write_atomically(
-      report,
-      render_report(
-          {.config = to_json(config_), .epochs = epochs_, .points = points_, .final = final, .traces = traces}));
+  write_atomically(report, render_report({.config = to_json(config_),
+                                          .epochs = epochs_,
+                                          .points = points_,
+                                          .final = final,
+                                          .traces = traces,
+                                          .layers = layers}));
   if (config_.json) return say(final.dump());
-  say(fmt::format("{} after {:.1f} s of training, step {}: test accuracy {:.2f}%, {:.0f} samples/s",
+  const std::string result = final.contains("test_rmse")
+                                 ? fmt::format("test rmse {:.4f}", final.at("test_rmse").get<double>())
+                                 : fmt::format("test accuracy {:.2f}%", 100 * final.at("test_accuracy").get<double>());
+  say(fmt::format("{} after {:.1f} s of training, step {}: {}, {:.0f} samples/s",
                   final.at("stop_reason").get<std::string>(), final.at("seconds").get<double>(),
-                  final.at("step").get<std::int64_t>(), 100 * final.at("test_accuracy").get<double>(),
-                  final.at("samples_per_s").get<double>()));
+                  final.at("step").get<std::int64_t>(), result, final.at("samples_per_s").get<double>()));
   if (!config_.quiet) say(fmt::format("report: {}", report));
 }
 

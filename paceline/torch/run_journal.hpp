@@ -9,6 +9,7 @@
 
 #include "paceline/core/clock.hpp"
 #include "paceline/core/trace.hpp"
+#include "paceline/record/layer_cost.hpp"
 #include "paceline/record/metrics.hpp"
 #include "paceline/record/progress_line.hpp"
 #include "paceline/torch/train_config.hpp"
@@ -40,7 +41,8 @@ class RunJournal {
   // A remark for a person: a refused checkpoint, say.
   void remark(const std::string& sentence);
   // The last line, and the report. `traces` of all ranks, or of this one if the others are gone.
-  void finish(const nlohmann::ordered_json& final, const std::vector<RankTrace>& traces);
+  void finish(const nlohmann::ordered_json& final, const std::vector<RankTrace>& traces,
+              const std::vector<LayerCost>& layers);
 
  private:
   void draw(TimePoint now, const Progress& progress);

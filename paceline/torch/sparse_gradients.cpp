@@ -41,7 +41,8 @@ std::set<const void*> sparse_parameters(const torch::nn::Module& model) {
   return found;
 }
 
-void average_sparse_gradient(Communicator& communicator, torch::Tensor parameter, const std::string& name) {
+void average_sparse_gradient(Communicator& communicator, torch::Tensor parameter, const std::string& name,
+                             int divisor) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor own = rows_of(parameter);
   const CollectiveOptions options{.name = name};
@@ -51,7 +52,7 @@ void average_sparse_gradient(Communicator& communicator, torch::Tensor parameter
   if (all_indices.numel() == 0 && !parameter.grad().defined()) return;
   // Coalescing sorts: equal rows are added in the order of the ranks.
   torch::Tensor sum = torch::sparse_coo_tensor(all_indices, torch::cat(values), parameter.sizes()).coalesce();
-  sum = torch::sparse_coo_tensor(sum.indices(), sum.values() / communicator.size(), parameter.sizes());
+  sum = torch::sparse_coo_tensor(sum.indices(), sum.values() / divisor, parameter.sizes());
   parameter.mutable_grad() = sum._coalesced_(true);
 }
 

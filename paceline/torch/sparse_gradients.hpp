@@ -13,7 +13,7 @@ namespace paceline {
 // TensorImpls of the parameters of Embedding and EmbeddingBag modules that ask for sparse gradients.
 std::set<const void*> sparse_parameters(const torch::nn::Module& model);
 
-// parameter's .grad = the average over all ranks, coalesced; undefined if it is undefined on all of them.
-void average_sparse_gradient(Communicator& communicator, torch::Tensor parameter, const std::string& name);
+// parameter's .grad = the sum over all ranks, divided by `divisor`, coalesced; undefined if it is undefined on all.
+void average_sparse_gradient(Communicator& communicator, torch::Tensor parameter, const std::string& name, int divisor);
 
 }  // namespace paceline

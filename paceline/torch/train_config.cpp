@@ -6,22 +6,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
+#include <filesystem>
 
 #include "paceline/core/error.hpp"
-#include "paceline/data/sampler.hpp"
+#include "paceline/data/augment.hpp"
 #include "paceline/data/split.hpp"
 #include "paceline/torch/model_spec.hpp"
+#include "paceline/torch/noise_spec.hpp"
+#include "paceline/torch/optimizer_spec.hpp"
+#include "paceline/torch/rate_spec.hpp"
 
 namespace paceline {
 namespace {
-
-const std::map<std::string, double>& default_rates() {
-  static const std::map<std::string, double> rates = {{"sgd", 0.05},    {"momentum", 0.02}, {"nesterov", 0.02},
-                                                      {"adam", 1e-3},   {"adamw", 1e-3},    {"rmsprop", 1e-3},
-                                                      {"adagrad", 0.01}};
-  return rates;
-}
 
 double number(const std::string& text, std::string_view part) {
   double value = 0;
@@ -43,21 +39,51 @@ void require_finite(const char* option, double value) {
 // As many as the steps need; or, of small sets, more passes than of large ones.
 int default_epochs(const TrainConfig& config, std::size_t samples) {
   constexpr double kSteps = 400;
-  const double per_epoch =
-      std::ceil(static_cast<double>(samples) / (static_cast<double>(config.batch) * config.workers));
+  const double per_epoch = static_cast<double>(steps_per_epoch(config, samples));
   if (config.steps > 0) return static_cast<int>(std::ceil(static_cast<double>(config.steps) / per_epoch));
   return static_cast<int>(std::clamp(std::ceil(kSteps / per_epoch), 3.0, 100.0));
 }
 
-}  // namespace
-
-std::vector<std::string> optimizer_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, rate] : default_rates()) names.push_back(name);
-  return names;
+// In how many parts the workers' batches go through their models, together.
+std::int64_t parts_of_step(const TrainConfig& config, std::size_t samples) {
+  const std::int64_t of_worker = (config.global_batch(samples) + config.workers - 1) / config.workers;
+  return config.workers * ((of_worker + config.micro_batch - 1) / config.micro_batch);
 }
 
-std::vector<std::string> schedule_names() { return {"constant", "cosine", "plateau"}; }
+// What each does alone, but not with the other.
+void refuse_together(const TrainConfig& config) {
+  const bool looks = !config.noise.empty() || config.gradient_statistics;
+  const bool delayed = config.plan.delay() > 0;
+  const auto refuse = [](const char* why) { throw Error(Code::invalid, why); };
+  if (looks && delayed)
+    refuse("--noise and --gradient-statistics look at the gradient of this step, when=delayed applies an earlier one");
+  if (config.online > 0 && delayed)
+    refuse(
+        "--online predicts with the old model what arrives while a sum travels, so that no gradient is late; "
+        "when=delayed makes them late");
+  if (config.online > 0 && looks) refuse("--online goes with neither --noise nor --gradient-statistics");
+  if (config.online > 0 && config.batch == kWholeSet)
+    refuse("--online takes a stream, of which --batch all has no end");
+  if (config.online > 0 && config.resume)
+    refuse("a stream cannot be resumed: --online and --resume exclude each other");
+}
+
+}  // namespace
+
+std::int64_t TrainConfig::global_batch(std::size_t samples) const {
+  return batch == kWholeSet ? static_cast<std::int64_t>(samples) : std::int64_t{batch} * workers;
+}
+
+std::int64_t steps_per_epoch(const TrainConfig& config, std::size_t samples) {
+  const std::int64_t slice = config.global_batch(samples);
+  return (static_cast<std::int64_t>(samples) + slice - 1) / slice;
+}
+
+ModelOptions model_options(const TrainConfig& config) {
+  return {.ghost_batch = config.ghost_batch, .checkpoint_activations = config.checkpoint_activations};
+}
+
+std::vector<std::string> training_precisions() { return {"fp32", "bf16", "auto"}; }
 
 std::string Target::text() const {
   return fmt::format("{}={}", metric == Metric::accuracy ? "accuracy" : "loss", value);
@@ -79,6 +105,17 @@ Target parse_target(const std::string& text) {
   return target;
 }
 
+int parse_batch(const std::string& text) {
+  if (text == "all") return kWholeSet;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > 1 << 30)
+    throw Error(Code::invalid, fmt::format("--batch takes a number from 1 to {} or all, not '{}'", 1 << 30, text));
+  return value;
+}
+
+std::string batch_text(int batch) { return batch == kWholeSet ? "all" : std::to_string(batch); }
+
 double parse_share(const std::string& text) {
   const bool percent = text.ends_with('%');
   const double value =
@@ -93,8 +130,17 @@ void check_words(const TrainConfig& config) try {
   require_finite("--lr", config.lr);
   require_finite("--weight-decay", config.weight_decay);
   require_finite("--clip", config.clip);
-  require_known("optimizer", config.optimizer, optimizer_names());
-  require_known("schedule", config.schedule, schedule_names());
+  parse_optimizer(config.optimizer);
+  require_known("precision", config.precision, training_precisions());
+  require_known("policy for buffers", config.buffers, {"average", "rank0"});
+  parse_schedule(config.schedule);
+  parse_rate_scale(config.scale_lr);
+  parse_augmentation(config.augment);
+  require_fit(parse_model(config.model), model_options(config));
+  if (!config.init.empty() && !std::filesystem::exists(config.init))
+    throw Error(Code::invalid, fmt::format("--init: there is no file {}", config.init));
+  if (!config.noise.empty()) parse_noise(config.noise);
+  refuse_together(config);
   if (config.resume && config.out.empty()) throw Error(Code::invalid, "--resume needs --out with the run's folder");
   to_json(config).dump();
 } catch (const nlohmann::json::exception&) {
@@ -103,19 +149,24 @@ void check_words(const TrainConfig& config) try {
 
 void resolve(TrainConfig& config, const DataSplit& data) {
   check_words(config);
-  require_fit(parse_model(config.model), data.train.shape());
+  require_fit(parse_model(config.model), data.train.form());
   std::size_t samples = data.train.size();
   if (config.valid > 0) samples = hold_out(data.train, config.valid, config.seed).first.size();
   Sampler({.samples = samples, .batch = config.batch, .workers = config.workers, .seed = config.seed});  // throws
-  if (config.lr == 0) config.lr = default_rates().at(config.optimizer);
+  if (config.lr == 0) config.lr = default_rate(parse_optimizer(config.optimizer).name);
   if (config.epochs == 0) config.epochs = default_epochs(config, samples);
+  if (config.scale_epochs > 0) {
+    const double times = static_cast<double>(config.global_batch(samples)) / static_cast<double>(config.scale_epochs);
+    config.epochs = static_cast<int>(std::ceil(config.epochs * std::max(1.0, times)));
+  }
+  check_augmentation(parse_augmentation(config.augment), data.train.form());
+  if (!config.noise.empty())
+    require_noise_fits(parse_noise(config.noise), config.global_batch(samples), parts_of_step(config, samples));
 }
 
 nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerprint) {
-  return {{"model", config.model},
-          {"optimizer", config.optimizer},
-          {"data_fingerprint", data_fingerprint},
-          {"valid", config.valid},
+  return {{"model", config.model}, {"optimizer", config.optimizer},        {"augment", config.augment},
+          {"noise", config.noise}, {"data_fingerprint", data_fingerprint}, {"valid", config.valid},
           {"seed", config.seed}};
 }
 
@@ -129,60 +180,90 @@ void require_same_run(const std::string& path, const nlohmann::json& state, cons
   }
 }
 
-nlohmann::ordered_json to_json(const TrainConfig& c) {
-  return {{"model", c.model},
-          {"data", c.data},
-          {"workers", c.workers},
-          {"threads", c.threads},
-          {"batch", c.batch},
-          {"epochs", c.epochs},
-          {"steps", c.steps},
-          {"optimizer", c.optimizer},
-          {"lr", c.lr},
-          {"weight_decay", c.weight_decay},
-          {"clip", c.clip},
-          {"schedule", c.schedule},
-          {"valid", c.valid},
-          {"until", c.until ? c.until->text() : ""},
-          {"seed", c.seed},
-          {"plan", c.plan.text()},
-          {"bucket_bytes", c.bucket_bytes},
-          {"check_every", c.check_every},
-          {"out", c.out},
-          {"resume", c.resume},
-          {"keep", c.keep},
-          {"checkpoint_every", c.checkpoint_every},
-          {"json", c.json},
-          {"quiet", c.quiet}};
+namespace {
+
+// Every key with its member, for writing and for reading.
+template <class Config, class Visit>
+void each_key(Config& c, const Visit& visit) {
+  visit("model", c.model);
+  visit("init", c.init);
+  visit("data", c.data);
+  visit("augment", c.augment);
+  visit("workers", c.workers);
+  visit("threads", c.threads);
+  visit("batch", c.batch);
+  visit("micro_batch", c.micro_batch);
+  visit("epochs", c.epochs);
+  visit("scale_epochs", c.scale_epochs);
+  visit("steps", c.steps);
+  visit("precision", c.precision);
+  visit("ghost_batch", c.ghost_batch);
+  visit("checkpoint_activations", c.checkpoint_activations);
+  visit("optimizer", c.optimizer);
+  visit("lr", c.lr);
+  visit("scale_lr", c.scale_lr);
+  visit("warmup", c.warmup);
+  visit("weight_decay", c.weight_decay);
+  visit("clip", c.clip);
+  visit("schedule", c.schedule);
+  visit("noise", c.noise);
+  visit("gradient_statistics", c.gradient_statistics);
+  visit("sharpness", c.sharpness);
+  visit("online", c.online);
+  visit("buffers", c.buffers);
+  visit("valid", c.valid);
+  visit("until", c.until);
+  visit("seed", c.seed);
+  visit("plan", c.plan);
+  visit("bucket_bytes", c.bucket_bytes);
+  visit("check_every", c.check_every);
+  visit("out", c.out);
+  visit("resume", c.resume);
+  visit("keep", c.keep);
+  visit("checkpoint_every", c.checkpoint_every);
+  visit("json", c.json);
+  visit("quiet", c.quiet);
+}
+
+template <class T>
+nlohmann::json written(const T& value) {
+  return value;
+}
+nlohmann::json written(const std::optional<Target>& target) { return target ? target->text() : ""; }
+nlohmann::json written(const Plan& plan) { return plan.text(); }
+
+template <class T>
+void read(const nlohmann::json& json, T& value) {
+  json.get_to(value);
+}
+void read(const nlohmann::json& json, std::optional<Target>& target) {
+  if (const auto text = json.get<std::string>(); !text.empty()) target = parse_target(text);
+}
+void read(const nlohmann::json& json, Plan& plan) { plan = parse_plan(json.get<std::string>()); }
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const TrainConfig& config) {
+  nlohmann::ordered_json json;
+  each_key(config, [&](const char* key, const auto& value) { json[key] = written(value); });
+  return json;
 }
 
 TrainConfig train_config_from(const nlohmann::json& json) try {
-  TrainConfig c;
-  json.at("model").get_to(c.model);
-  json.at("data").get_to(c.data);
-  json.at("workers").get_to(c.workers);
-  json.at("threads").get_to(c.threads);
-  json.at("batch").get_to(c.batch);
-  json.at("epochs").get_to(c.epochs);
-  json.at("steps").get_to(c.steps);
-  json.at("optimizer").get_to(c.optimizer);
-  json.at("lr").get_to(c.lr);
-  json.at("weight_decay").get_to(c.weight_decay);
-  json.at("clip").get_to(c.clip);
-  json.at("schedule").get_to(c.schedule);
-  json.at("valid").get_to(c.valid);
-  if (const auto until = json.at("until").get<std::string>(); !until.empty()) c.until = parse_target(until);
-  json.at("seed").get_to(c.seed);
-  c.plan = parse_plan(json.at("plan").get<std::string>());
-  json.at("bucket_bytes").get_to(c.bucket_bytes);
-  json.at("check_every").get_to(c.check_every);
-  json.at("out").get_to(c.out);
-  json.at("resume").get_to(c.resume);
-  json.at("keep").get_to(c.keep);
-  json.at("checkpoint_every").get_to(c.checkpoint_every);
-  json.at("json").get_to(c.json);
-  json.at("quiet").get_to(c.quiet);
-  return c;
+  TrainConfig config;
+  std::size_t known = 0;
+  each_key(config, [&](const char* key, auto& value) {
+    if (!json.contains(key)) return;
+    read(json.at(key), value);
+    ++known;
+  });
+  if (known == json.size()) return config;
+  const nlohmann::json mine = to_json(TrainConfig{});
+  for (const auto& [key, value] : json.items()) {
+    if (!mine.contains(key))
+      throw Error(Code::invalid, fmt::format("the configuration of a training run has no '{}'", key));
+  }
+  throw Error(Code::invalid, "this is not the configuration of a training run: it is no object");
 } catch (const nlohmann::json::exception& error) {
   throw Error(Code::invalid, fmt::format("this is not the configuration of a training run: {}", error.what()));
 }

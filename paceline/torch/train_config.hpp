@@ -8,7 +8,9 @@
 #include <string>
 
 #include "paceline/data/dataset.hpp"
+#include "paceline/data/sampler.hpp"
 #include "paceline/exchange/plan.hpp"
+#include "paceline/torch/model_spec.hpp"
 
 namespace paceline {
 
@@ -24,22 +26,38 @@ struct Target {
   std::string text() const;  // "accuracy=0.9"
 };
 Target parse_target(const std::string& text);  // Error{invalid}
-double parse_share(const std::string& text);   // "10%" and "0.1"; Error{invalid} unless above 0 and below 1
+int parse_batch(const std::string& text);      // "64" and "all", which is kWholeSet; Error{invalid}
+std::string batch_text(int batch);
+double parse_share(const std::string& text);  // "10%" and "0.1"; Error{invalid} unless above 0 and below 1
 
 struct TrainConfig {
   std::string model = "cnn";
+  std::string init = {};  // a file of weights to begin with
   std::string data = "fashion";
-  int workers = 1;         // 0: as many as there are when they have met; rank 0 then settles the rest
-  int threads = 1;         // per worker; 0: each its part of the cores, likewise
-  int batch = 64;          // per worker
-  int epochs = 0;          // 0: chosen by resolve
-  std::int64_t steps = 0;  // 0: no limit
+  std::string augment = "none";    // what is done to training images: flip, crop:N
+  int workers = 1;                 // 0: as many as there are when they have met; rank 0 then settles the rest
+  int threads = 1;                 // per worker; 0: each its part of the cores, likewise
+  int batch = 64;                  // per worker; kWholeSet: all examples in one step
+  int micro_batch = 1024;          // at most so many of them go through the model at once
+  int epochs = 0;                  // 0: chosen by resolve
+  std::int64_t scale_epochs = 0;   // epochs are those of this batch of all workers, more for a larger one; 0: as given
+  std::int64_t steps = 0;          // 0: no limit
+  std::string precision = "fp32";  // or bf16; auto: bf16 if that is quicker here
+  int ghost_batch = 0;             // of batch norm; 0: all that go through at once
+  bool checkpoint_activations = false;
   std::string optimizer = "momentum";
-  double lr = 0;  // 0: the optimizer's default, by resolve
+  double lr = 0;                  // 0: the optimizer's default, by resolve
+  std::string scale_lr = "none";  // with the batch of all workers; resolve applies it
+  std::int64_t warmup = 0;        // steps
   double weight_decay = 0;
   double clip = 0;  // 0: gradients are not clipped
   std::string schedule = "constant";
-  double valid = 0;  // share of the training set that is held out
+  std::string noise = {};            // fisher-diag:BATCH, fisher-trace:BATCH
+  bool gradient_statistics = false;  // noise scale and diversity
+  double sharpness = 0;              // of the end point: size of the box; 0: not measured
+  double online = 0;                 // inputs per second that arrive; 0: a data set, not a stream
+  std::string buffers = "average";   // running statistics: or rank0's
+  double valid = 0;                  // share of the training set that is held out
   std::optional<Target> until = {};
   std::uint64_t seed = 1;
   Plan plan = {};
@@ -51,23 +69,31 @@ struct TrainConfig {
   std::int64_t checkpoint_every = 0;  // steps; 0: once per epoch
   bool json = false;
   bool quiet = false;
+
+  // Of all workers, in a full step.
+  std::int64_t global_batch(std::size_t samples) const;
 };
 
 nlohmann::ordered_json to_json(const TrainConfig& config);
-TrainConfig train_config_from(const nlohmann::json& json);  // Error{invalid}
+// What is missing is as in TrainConfig{}; a key that it does not have is Error{invalid}.
+TrainConfig train_config_from(const nlohmann::json& json);
 
 // Refuses what cannot be done with any data: Error{invalid}.
 void check_words(const TrainConfig& config);
 // Fills in what was left open and refuses what cannot be done with this data: Error{invalid}.
 void resolve(TrainConfig& config, const DataSplit& data);
 
+// Of a set of so many examples.
+std::int64_t steps_per_epoch(const TrainConfig& config, std::size_t samples);
+
 // What must be the same when a run goes on from a checkpoint; a part of the checkpoint's state.
 nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerprint);
 // Error{invalid} naming the checkpoint and what differs.
 void require_same_run(const std::string& path, const nlohmann::json& state, const nlohmann::json& identity);
 
+ModelOptions model_options(const TrainConfig& config);
+
 // For help and errors.
-std::vector<std::string> optimizer_names();
-std::vector<std::string> schedule_names();
+std::vector<std::string> training_precisions();
 
 }  // namespace paceline

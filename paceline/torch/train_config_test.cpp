@@ -65,7 +65,11 @@ TEST(TrainConfig, ComesBackFromJsonAsItWas) {
       .model = "mlp:8", .data = "digits", .workers = 3, .valid = 0.1, .until = parse_target("accuracy=0.5")};
   config.plan.set("where", "ring");
   EXPECT_EQ(to_json(train_config_from(to_json(config))), to_json(config));
-  EXPECT_NE(complaint([] { train_config_from({{"model", "cnn"}}); }), "");
+  EXPECT_EQ(complaint([] {
+              train_config_from({{"modle", "cnn"}});
+            }),
+            "the configuration of a training run has no 'modle'");
+  EXPECT_NE(complaint([] { train_config_from({{"model", 3}}); }), "");
 }
 
 TEST(TrainConfig, ResolveFillsInWhatWasLeftOpen) {

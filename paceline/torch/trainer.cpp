@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -14,6 +15,9 @@
 #include "paceline/record/figures.hpp"
 #include "paceline/torch/model_files.hpp"
 #include "paceline/torch/models.hpp"
+#include "paceline/torch/noise_spec.hpp"
+#include "paceline/torch/optimizers.hpp"
+#include "paceline/torch/pretrained.hpp"
 #include "paceline/torch/start_together.hpp"
 #include "paceline/torch/tensor_collectives.hpp"
 #include "paceline/torch/trainer_state.hpp"
@@ -21,73 +25,20 @@
 namespace paceline {
 namespace {
 
-constexpr std::int64_t kWarmUpSteps = 5;      // not counted in samples/s
+constexpr int kWholeSetTrial = 256;           // examples on which precisions are compared if a step takes all
 constexpr std::size_t kTraceEvents = 20'000;  // per rank: some thousand steps of a small model
-constexpr int kEvaluationBatch = 256;
 
-std::unique_ptr<torch::optim::Optimizer> optimizer_for(const TrainConfig& c, std::vector<torch::Tensor> parameters) {
-  using namespace torch::optim;
-  if (c.optimizer == "adam")
-    return std::make_unique<Adam>(std::move(parameters), AdamOptions(c.lr).weight_decay(c.weight_decay));
-  if (c.optimizer == "adamw")
-    return std::make_unique<AdamW>(std::move(parameters), AdamWOptions(c.lr).weight_decay(c.weight_decay));
-  if (c.optimizer == "rmsprop")
-    return std::make_unique<RMSprop>(std::move(parameters), RMSpropOptions(c.lr).weight_decay(c.weight_decay));
-  if (c.optimizer == "adagrad")
-    return std::make_unique<Adagrad>(std::move(parameters), AdagradOptions(c.lr).weight_decay(c.weight_decay));
-  const bool nesterov = c.optimizer == "nesterov";
-  const double momentum = c.optimizer == "sgd" ? 0 : 0.9;
-  return std::make_unique<SGD>(std::move(parameters),
-                               SGDOptions(c.lr).momentum(momentum).nesterov(nesterov).weight_decay(c.weight_decay));
-}
-
-torch::Tensor images_of(const Batch& batch, const Shape& shape) {
-  return torch::from_blob(const_cast<float*>(batch.pixels.data()),
-                          {static_cast<std::int64_t>(batch.size()), shape.channels, shape.height, shape.width});
-}
-
-torch::Tensor labels_of(const Batch& batch) {
-  return torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {static_cast<std::int64_t>(batch.size())},
-                          torch::kLong);
-}
-
-Tally tally_of(const torch::Tensor& loss, const torch::Tensor& logits, const torch::Tensor& labels) {
-  const auto n = static_cast<double>(labels.size(0));
-  const torch::NoGradGuard no_grad;
-  return {.loss = loss.item<double>() * n,
-          .correct = static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>()),
-          .examples = n};
-}
-
-void set_lr(torch::optim::Optimizer& optimizer, double lr) {
-  for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
+std::unique_ptr<torch::optim::Optimizer> optimizer_for(const TrainConfig& config, const torch::nn::Module& model) {
+  OptimizerSpec spec = parse_optimizer(config.optimizer);
+  spec.lr = config.lr;
+  spec.weight_decay = config.weight_decay;
+  return make_optimizer(spec, model.parameters());
 }
 
 // Debian lets LibTorch run on the reference BLAS, which works and takes many times as long.
 bool blas_is_slow() {
   return dlsym(RTLD_DEFAULT, "openblas_get_config") == nullptr && dlsym(RTLD_DEFAULT, "mkl_get_version") == nullptr &&
          dlsym(RTLD_DEFAULT, "bli_info_get_version_str") == nullptr;
-}
-
-// All on the clock of this rank: each host has its own.
-std::vector<RankTrace> gather_traces(Communicator& communicator, const std::string& host, const Trace& trace) {
-  const std::vector<TraceEvent> own = trace.events();
-  std::string bytes(own.size() * sizeof(TraceEvent), '\0');
-  std::memcpy(bytes.data(), own.data(), bytes.size());
-  const auto events = allgather(communicator, bytes, {.name = "traces"});
-  const auto names = allgather(communicator, fmt::format("{}\n{}", getpid(), host), {.name = "names"});
-  std::vector<RankTrace> all;
-  for (std::size_t rank = 0; rank < events.size(); ++rank) {
-    RankTrace& one = all.emplace_back();
-    one.rank = static_cast<Rank>(rank);
-    one.pid = std::atoi(names[rank].c_str());
-    one.host = names[rank].substr(names[rank].find('\n') + 1);
-    one.events.resize(events[rank].size() / sizeof(TraceEvent));
-    std::memcpy(one.events.data(), events[rank].data(), one.events.size() * sizeof(TraceEvent));
-    const Duration offset = communicator.endpoint().clock_offset(one.rank);
-    for (TraceEvent& event : one.events) event.start -= offset;
-  }
-  return all;
 }
 
 }  // namespace
@@ -99,19 +50,23 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
       config_(config),
       data_(std::move(data)),
       checkpoints_(config.out + "/checkpoint", config.keep),
-      trace_(kTraceEvents) {
+      trace_(kTraceEvents),
+      stream_({.samples = data_.train.size(), .batch = kWholeSet, .seed = config.seed}) {
   if (config_.valid > 0) {
     auto [rest, held_out] = hold_out(data_.train, config_.valid, config_.seed);
     data_.train = std::move(rest);
     valid_ = std::move(held_out);
   }
   make_model();
+  const double trial = config_.precision == "fp32" ? 1 : try_bf16();
   if (config_.resume && job_.rank() == 0) restore(newest_checkpoint());
-  parallel_ = std::make_unique<DataParallel>(job_, *model_, *optimizer_, config_.plan.text(),
-                                             DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
-                                                                 .check_every = config_.check_every,
-                                                                 .share_update = true,
-                                                                 .trace = &trace_});
+  parallel_ = std::make_unique<DataParallel>(
+      job_, *model_.module, *optimizer_, config_.plan.text(),
+      DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
+                          .check_every = config_.check_every,
+                          .share_update = true,
+                          .buffers = config_.buffers == "rank0" ? BufferPolicy::rank0 : BufferPolicy::average,
+                          .trace = &trace_});
   share_position();
   journal_ = std::make_unique<RunJournal>(config_, job_.rank() == 0 ? voice : RunJournal::Voice::silent,
                                           config_.resume ? at_.step : -1);
@@ -119,42 +74,105 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
       data_.train, data_.normalisation,
       SamplerOptions{
           .samples = data_.train.size(), .batch = config_.batch, .workers = job_.size(), .seed = config_.seed},
-      job_.rank());
+      job_.rank(), parse_augmentation(config_.augment));
+  watch_gradients();
+  if (config_.online > 0)
+    online_ = std::make_unique<OnlineMinibatch>(config_.online, config_.global_batch(data_.train.size()));
   agreement_ =
       job_.endpoint().allocate(sizeof(double) * (4 + StopSignals::kCount + static_cast<std::size_t>(job_.size())));
   wait_shares_.resize(static_cast<std::size_t>(job_.size()));
   times_.rank = job_.rank();
   times_.host = job_.host();
   introduce();
+  choose_precision(trial);
 }
 
 void Trainer::make_model() {
   torch::manual_seed(config_.seed);
-  model_ = paceline::make_model(parse_model(config_.model), data_.train.shape(), data_.train.classes());
-  optimizer_ = optimizer_for(config_, model_->parameters());
-  rate_ = std::make_unique<LearningRate>(config_.schedule, config_.lr, total_steps());
+  model_ = paceline::make_model(parse_model(config_.model), data_.train.form(), model_options(config_));
+  // Rank 0's weights become all ranks': the file need not be on every host.
+  if (!config_.init.empty() && !config_.resume && job_.rank() == 0)
+    started_anew_ = load_weights(model_, config_.init, true);
+  optimizer_ = optimizer_for(config_, *model_.module);
+  const std::int64_t batch = config_.global_batch(data_.train.size());
+  rate_ = std::make_unique<LearningRate>(RateSpec{.schedule = config_.schedule,
+                                                  .base = parse_rate_scale(config_.scale_lr).apply(config_.lr, batch),
+                                                  .total_steps = total_steps(),
+                                                  .steps_per_epoch = steps_per_epoch(config_, data_.train.size()),
+                                                  .warmup_steps = config_.warmup});
 }
 
 std::int64_t Trainer::total_steps() const {
-  const auto slice = static_cast<double>(config_.batch) * job_.size();
-  const auto per_epoch = static_cast<std::int64_t>(std::ceil(static_cast<double>(data_.train.size()) / slice));
-  const std::int64_t all = per_epoch * config_.epochs;
+  const std::int64_t all = steps_per_epoch(config_, data_.train.size()) * config_.epochs;
   return config_.steps > 0 ? std::min(all, config_.steps) : all;
 }
 
 void Trainer::introduce() {
   std::int64_t parameters = 0;
-  for (const torch::Tensor& parameter : model_->parameters()) parameters += parameter.numel();
+  for (const torch::Tensor& parameter : model_.module->parameters()) parameters += parameter.numel();
   std::string line = fmt::format(
       "{} ({} parameters) on {}: {} + {} examples; {} worker{}{} x batch {}, {} lr {}, {}", config_.model,
       with_thousands(parameters), config_.data, with_thousands(static_cast<std::int64_t>(data_.train.size())),
       with_thousands(static_cast<std::int64_t>(data_.test.size())), job_.size(), job_.size() == 1 ? "" : "s",
-      hosts() == 1 ? "" : fmt::format(" on {} hosts ({})", hosts(), job_.endpoint().facts().network), config_.batch,
-      config_.optimizer, config_.lr, config_.plan.text());
+      hosts() == 1 ? "" : fmt::format(" on {} hosts ({})", hosts(), job_.endpoint().facts().network),
+      batch_text(config_.batch), config_.optimizer, config_.lr, config_.plan.text());
+  if (parallel_->delay_bytes() > 0)
+    line += fmt::format("; {:.1f} MB of gradients on their way", static_cast<double>(parallel_->delay_bytes()) / 1e6);
   if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
   journal_->introduce(line);
+  if (!started_anew_.empty())
+    journal_->remark(fmt::format("{} of {} starts anew: in {} it has another size", fmt::join(started_anew_, ", "),
+                                 config_.model, config_.init));
   if (blas_is_slow())
     journal_->remark("LibTorch runs on a slow BLAS here; installing libopenblas0-pthread makes it many times quicker");
+}
+
+void Trainer::watch_gradients() {
+  const auto parameters = trained(model_.module->parameters());
+  std::vector<PartObserver*> observers;
+  if (!config_.noise.empty()) {
+    noise_ = std::make_unique<CovarianceNoise>(parse_noise(config_.noise), config_.seed, parameters);
+    observers.push_back(noise_.get());
+  }
+  if (config_.gradient_statistics) {
+    statistics_ = std::make_unique<GradientStatistics>(parameters, static_cast<std::int64_t>(data_.train.size()));
+    observers.push_back(statistics_.get());
+  }
+  if (!observers.empty()) parts_ = std::make_unique<GradientParts>(parameters, observers);
+}
+
+// Before anything listens to the gradients. It leaves no trace: neither in parameters and buffers nor in the random
+// numbers that follow.
+double Trainer::try_bf16() {
+  const std::string generator = generator_state();
+  Batch batch;
+  std::vector<std::uint32_t> indices;
+  const int examples = config_.batch == kWholeSet ? kWholeSetTrial : std::min(config_.batch, config_.micro_batch);
+  for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(examples), data_.train.size()); ++i)
+    indices.push_back(static_cast<std::uint32_t>(i));
+  fill(batch, data_.train, data_.normalisation, indices);
+  model_.module->eval();  // leaves running statistics alone
+  const double ratio = bf16_over_fp32([&](Precision precision) {
+    precision_ = precision;
+    forward_backward(inputs_of(batch, data_.train.form()), answers_of(batch, data_.train.form()), 1);
+    model_.module->zero_grad(true);
+  });
+  precision_ = Precision::fp32;
+  model_.module->train();
+  set_generator_state(generator);
+  return ratio;
+}
+
+// All ranks compute in the same numbers, whatever each has measured.
+void Trainer::choose_precision(double bf16_over_fp32) {
+  if (config_.precision == "fp32") return;
+  std::vector<double> ratio = {bf16_over_fp32};
+  parallel_->communicator().allreduce(view(ratio), ReduceOp::average, {.name = "precision"});
+  const bool pays = ratio[0] < 1;
+  if (pays || config_.precision == "bf16") precision_ = Precision::bf16;
+  if (config_.precision == "auto" || !pays)
+    journal_->remark(
+        fmt::format("bf16 takes {:.2f} times as long as fp32 here; computing in {}", ratio[0], name(precision_)));
 }
 
 int Trainer::hosts() const {
@@ -166,7 +184,7 @@ int Trainer::hosts() const {
 
 int Trainer::run() {
   while (!stopping() && at_.epoch < config_.epochs && at_.step < total_steps()) {
-    train_epoch();
+    online_ ? train_online_epoch() : train_epoch();
     if (!stopping() || at_.consumed >= data_.train.size()) end_epoch();
   }
   if (!stopping()) stop_reason_ = at_.epoch >= config_.epochs ? "all epochs done" : "all steps done";
@@ -176,7 +194,7 @@ int Trainer::run() {
 
 void Trainer::train_epoch() {
   loader_->begin_epoch(at_.epoch, at_.consumed);
-  model_->train();
+  model_.module->train();
   step_began_ = now();
   while (!stopping()) {
     const TimePoint start = now();
@@ -193,238 +211,6 @@ void Trainer::train_epoch() {
       step_began_ = now();  // saving is not training
     }
   }
-}
-
-void Trainer::train_step(const Batch& batch) {
-  const TimePoint start = now();
-  const ParallelTimes before = parallel_->times();
-  set_lr(*optimizer_, rate_->at(at_.step));
-  Tally tally = forward_backward(batch);
-  const TimePoint computed = now();
-  const Duration in_backward = parallel_->times().communicate - before.communicate;
-  if (config_.clip > 0) parallel_->clip_grad_norm(config_.clip);
-  parallel_->step();
-  const ParallelTimes after = parallel_->times();
-  record(Activity::compute, start, computed - start);
-  times_.in(Activity::compute) += seconds(computed - start - in_backward);
-  times_.in(Activity::communicate) += seconds(after.communicate - before.communicate);
-  times_.in(Activity::wait) += seconds(after.wait - before.wait);
-  times_.in(Activity::update) += seconds(after.update - before.update);
-  ++at_.step;
-  at_.consumed = batch.consumed;
-  agree(tally);
-}
-
-// Gradients of the mean over all workers' examples: a worker's mean counts by its share of them. Of full batches that
-// is a factor of one.
-Tally Trainer::forward_backward(const Batch& batch) {
-  // To none: backward then hands its gradients over, and copying them into the arena costs half of what zeroing the old
-  // ones and adding to them would.
-  model_->zero_grad(true);
-  if (batch.size() == 0) return {};
-  const torch::Tensor labels = labels_of(batch);
-  const torch::Tensor logits = model_->forward(images_of(batch, data_.train.shape()));
-  torch::Tensor loss = torch::nn::functional::cross_entropy(logits, labels);
-  const bool even = batch.size() * static_cast<std::size_t>(job_.size()) == batch.global_size;
-  const double weight = static_cast<double>(batch.size()) * job_.size() / static_cast<double>(batch.global_size);
-  (even ? loss : loss * weight).backward();
-  return tally_of(loss, logits, labels);
-}
-
-// See Note [Steps and agreement].
-void Trainer::agree(Tally& tally) {
-  // From the end of the last agreement's own measurement to here: all that a step costs, agreement included.
-  const TimePoint end = now();
-  const Duration whole_step = end - std::exchange(step_began_, end);
-  const auto values = agreement_.as<double>();
-  std::fill(values.begin(), values.end(), 0.0);
-  values[0] = tally.loss;
-  values[1] = tally.correct;
-  values[2] = tally.examples;
-  values[3] = seconds(whole_step);
-  const std::size_t first_signal = 4;
-  const std::size_t first_share = first_signal + StopSignals::kCount;
-  if (const int signal = signals_.pending(); signal >= 0) values[first_signal + static_cast<std::size_t>(signal)] = 1;
-  values[first_share + static_cast<std::size_t>(job_.rank())] = times_.wait_share();
-  parallel_->communicator().allreduce(view(values), ReduceOp::sum, {.name = "step"});
-  tally = {values[0], values[1], values[2]};
-  const double duration = values[3] / job_.size();
-  for (std::size_t r = 0; r < wait_shares_.size(); ++r) wait_shares_[r] = static_cast<float>(values[first_share + r]);
-  for (int i = 0; i < StopSignals::kCount; ++i) {
-    if (values[first_signal + static_cast<std::size_t>(i)] == 0) continue;
-    stop_reason_ = "interrupted by " + StopSignals::name(i);
-    stop_signal_ = StopSignals::number(i);
-  }
-  at_.seconds += duration;
-  for (Tally* sum : {&at_.tally, &point_}) {
-    sum->loss += tally.loss;
-    sum->correct += tally.correct;
-    sum->examples += tally.examples;
-  }
-  if (++steps_here_ > kWarmUpSteps) {
-    for (Rate* rate : {&epoch_rate_, &run_rate_, &point_rate_}) {
-      rate->examples += tally.examples;
-      rate->seconds += duration;
-    }
-  }
-  tell_progress();
-}
-
-void Trainer::tell_progress() {
-  constexpr double kPointSeconds = 0.5;
-  if (point_rate_.seconds > kPointSeconds) {
-    journal_->add_point({.step = at_.step,
-                         .seconds = at_.seconds,
-                         .loss = point_.mean_loss(),
-                         .samples_per_s = point_rate_.per_second(),
-                         .wait_shares = wait_shares_});
-    point_ = {};
-    point_rate_ = {};
-  }
-  journal_->tell_progress(now(), [&] {
-    const std::int64_t steps_per_epoch = total_steps() / std::max(1, config_.epochs);
-    const double per_step = at_.seconds / static_cast<double>(std::max<std::int64_t>(1, at_.step));
-    const auto slice = static_cast<std::size_t>(config_.batch * job_.size());
-    return Progress{
-        .epoch = at_.epoch + 1,
-        .epochs = config_.epochs,
-        .step = static_cast<std::int64_t>((at_.consumed + slice - 1) / slice),
-        .steps = std::max(steps_per_epoch, static_cast<std::int64_t>((data_.train.size() + slice - 1) / slice)),
-        .samples_per_s = run_rate_.per_second(),
-        .loss = at_.tally.mean_loss(),
-        .accuracy = at_.tally.accuracy(),
-        .seconds_left = per_step * static_cast<double>(total_steps() - at_.step),
-        .wait_shares = wait_shares_};
-  });
-}
-
-void Trainer::record(Activity activity, TimePoint start, Duration length) {
-  trace_.add({.start = start, .length = length, .step = at_.step, .activity = activity});
-}
-
-// ---- between epochs
-
-Tally Trainer::evaluate(const Dataset& data) {
-  const TimePoint start = now();
-  const torch::NoGradGuard no_grad;
-  model_->eval();
-  const Range share = share_of(data.size(), job_.size(), job_.rank());
-  Tally sum;
-  Batch batch;
-  std::vector<std::uint32_t> indices;
-  for (std::size_t first = share.first; first < share.last; first += kEvaluationBatch) {
-    indices.clear();
-    for (std::size_t i = first; i < std::min<std::size_t>(share.last, first + kEvaluationBatch); ++i)
-      indices.push_back(static_cast<std::uint32_t>(i));
-    fill(batch, data, data_.normalisation, indices);
-    const torch::Tensor labels = labels_of(batch);
-    const torch::Tensor logits = model_->forward(images_of(batch, data.shape()));
-    const Tally part = tally_of(torch::nn::functional::cross_entropy(logits, labels), logits, labels);
-    sum = {sum.loss + part.loss, sum.correct + part.correct, sum.examples + part.examples};
-  }
-  std::vector<double> values = {sum.loss, sum.correct, sum.examples};
-  parallel_->communicator().allreduce(view(values), ReduceOp::sum,
-                                      {.name = "evaluation", .algorithm = Algorithm::ordered});
-  model_->train();
-  record(Activity::evaluate, start, now() - start);
-  return {values[0], values[1], values[2]};
-}
-
-std::vector<WorkerTime> Trainer::gather_times() {
-  std::vector<double> own(times_.seconds.begin(), times_.seconds.end());
-  std::vector<double> all(own.size() * static_cast<std::size_t>(job_.size()));
-  parallel_->communicator().allgather(view(own), view(all), {.name = "times"});
-  const auto hosts = allgather(parallel_->communicator(), job_.host(), {.name = "hosts"});
-  std::vector<WorkerTime> times;
-  for (std::size_t r = 0; r < hosts.size(); ++r) {
-    WorkerTime& one = times.emplace_back();
-    one.rank = static_cast<Rank>(r);
-    one.host = hosts[r];
-    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(r * own.size()), own.size(), one.seconds.begin());
-  }
-  return times;
-}
-
-std::uint64_t Trainer::bytes_sent() {
-  const TrafficCounters& counters = job_.endpoint().counters();
-  std::vector<std::int64_t> own = {static_cast<std::int64_t>(counters.bytes_sent + counters.bytes_direct)};
-  parallel_->communicator().allreduce(view(own), ReduceOp::sum, {.name = "bytes"});
-  return at_.bytes_before + static_cast<std::uint64_t>(own[0]);
-}
-
-void Trainer::end_epoch() {
-  parallel_->sync_buffers();
-  EpochMetrics metrics{.epoch = at_.epoch + 1,
-                       .step = at_.step,
-                       .seconds = at_.seconds,
-                       .loss = at_.tally.mean_loss(),
-                       .train_accuracy = at_.tally.accuracy(),
-                       .samples_per_s = epoch_rate_.per_second(),
-                       .learning_rate = rate_->at(at_.step)};
-  if (valid_) {
-    const Tally valid = evaluate(*valid_);
-    metrics.valid_loss = valid.mean_loss();
-    metrics.valid_accuracy = valid.accuracy();
-  }
-  const Tally test = evaluate(data_.test);
-  metrics.test_loss = test.mean_loss();
-  metrics.test_accuracy = test.accuracy();
-  metrics.workers = gather_times();
-  for (const WorkerTime& worker : metrics.workers) metrics.wait_share += worker.wait_share() / job_.size();
-  metrics.bytes_sent = bytes_sent();
-  const double driving_loss = metrics.valid_loss.value_or(metrics.test_loss);
-  rate_->end_epoch(driving_loss);
-  if (config_.until && config_.until->reached(metrics.valid_accuracy.value_or(metrics.test_accuracy), driving_loss)) {
-    stop_reason_ = "reached " + config_.until->text();
-    stop_signal_ = 0;  // what came in the last step has not ended it
-  }
-  last_ = metrics;
-  ++at_.epoch;
-  at_.consumed = 0;
-  at_.tally = {};
-  epoch_rate_ = {};
-  times_.seconds.fill(0);
-  journal_->end_epoch(metrics);
-  save_checkpoint();
-}
-
-void Trainer::finish() {
-  save_checkpoint();
-  // A run that stops within an epoch has not been evaluated since the last one ended.
-  if (at_.consumed > 0 || last_.epoch == 0) {
-    parallel_->sync_buffers();
-    const Tally test = evaluate(data_.test);
-    last_.test_loss = test.mean_loss();
-    last_.test_accuracy = test.accuracy();
-    if (at_.tally.examples > 0) {
-      last_.loss = at_.tally.mean_loss();
-      last_.train_accuracy = at_.tally.accuracy();
-    } else if (const EpochMetrics* earlier = journal_->last_epoch()) {  // resumed, with nothing left to do
-      last_.loss = earlier->loss;
-      last_.train_accuracy = earlier->train_accuracy;
-    }
-    if (last_.workers.empty()) last_.workers = gather_times();
-    last_.wait_share = 0;
-    for (const WorkerTime& worker : last_.workers) last_.wait_share += worker.wait_share() / job_.size();
-  }
-  const std::uint64_t bytes = bytes_sent();
-  const auto traces = gather_traces(parallel_->communicator(), job_.host(), trace_);
-  if (job_.rank() == 0) save_model(config_.out, *model_, fmt::format("{} on {}", config_.model, config_.data));
-  const nlohmann::ordered_json final = {{"final", true},
-                                        {"stop_reason", stop_reason_},
-                                        {"epoch", at_.epoch},
-                                        {"step", at_.step},
-                                        {"seconds", at_.seconds},
-                                        {"loss", last_.loss},
-                                        {"train_accuracy", last_.train_accuracy},
-                                        {"test_loss", last_.test_loss},
-                                        {"test_accuracy", last_.test_accuracy},
-                                        {"samples_per_s", run_rate_.per_second()},
-                                        {"wait_share", last_.wait_share},
-                                        {"bytes_sent", bytes},
-                                        {"workers", job_.size()}};
-  journal_->finish(final, traces);
-  parallel_->communicator().barrier({.name = "end"});
 }
 
 int train(Job& job, const TrainConfig& given) {

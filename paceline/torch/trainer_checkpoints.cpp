@@ -24,7 +24,7 @@ nlohmann::json Trainer::state() const {
                 {"consumed", at_.consumed},
                 {"step", at_.step},
                 {"seconds", at_.seconds},
-                {"tally", {at_.tally.loss, at_.tally.correct, at_.tally.examples}},
+                {"tally", {at_.tally.loss, at_.tally.correct, at_.tally.predictions}},
                 {"bytes_sent", at_.bytes_before},
                 {"rate", {rate.factor, rate.best, static_cast<double>(rate.worse)}}});
   return state;
@@ -34,7 +34,7 @@ nlohmann::json Trainer::state() const {
 void Trainer::restore(const Checkpoint& checkpoint) try {
   const nlohmann::json& s = checkpoint.state;
   require_same_run(checkpoint.path, s, identity_of(config_, data_.fingerprint));
-  load_training(checkpoint, *model_, *optimizer_);
+  load_training(checkpoint, *model_.module, *optimizer_);
   go_to(s);
   // With another number of workers the streams of random numbers cannot be the same; they start anew.
   const auto generators = saved_generators(checkpoint);
@@ -72,6 +72,7 @@ void Trainer::share_position() {
 void Trainer::save_checkpoint() {
   if (saved_step_ == at_.step) return;
   const TimePoint start = now();
+  drain();
   parallel_->sync_buffers();
   parallel_->sync_optimizer();
   const auto generators = allgather(parallel_->communicator(), generator_state(), {.name = "generators"});
@@ -79,7 +80,7 @@ void Trainer::save_checkpoint() {
   if (job_.rank() == 0) {
     nlohmann::json now_at = state();
     now_at["bytes_sent"] = bytes;
-    const TrainingArrays arrays(*model_, *optimizer_, generators);
+    const TrainingArrays arrays(*model_.module, *optimizer_, generators);
     checkpoints_.save(at_.step, now_at, arrays.arrays());
   }
   saved_step_ = at_.step;

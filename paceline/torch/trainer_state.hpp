@@ -5,7 +5,6 @@
 // step, and decide alike: to stop, to save, to go on.
 #pragma once
 
-#include <torch/nn/modules/container/sequential.h>
 #include <torch/optim/optimizer.h>
 
 #include <memory>
@@ -15,23 +14,19 @@
 
 #include "paceline/data/loader.hpp"
 #include "paceline/record/checkpoint_files.hpp"
+#include "paceline/torch/covariance_noise.hpp"
 #include "paceline/torch/data_parallel.hpp"
+#include "paceline/torch/gradient_statistics.hpp"
 #include "paceline/torch/learning_rate.hpp"
+#include "paceline/torch/models.hpp"
+#include "paceline/torch/online_minibatch.hpp"
+#include "paceline/torch/precision.hpp"
 #include "paceline/torch/run_journal.hpp"
 #include "paceline/torch/stop_signals.hpp"
+#include "paceline/torch/task.hpp"
 #include "paceline/torch/trainer.hpp"
 
 namespace paceline {
-
-// Sums over examples.
-struct Tally {
-  double loss = 0;
-  double correct = 0;
-  double examples = 0;
-
-  double mean_loss() const { return examples > 0 ? loss / examples : 0; }
-  double accuracy() const { return examples > 0 ? correct / examples : 0; }
-};
 
 class Trainer {
  public:
@@ -64,11 +59,24 @@ class Trainer {
   void go_to(const nlohmann::json& state);
   void share_position();
   void introduce();
+  double try_bf16();
+  void choose_precision(double bf16_over_fp32);
   int hosts() const;
 
+  void watch_gradients();
+  Score score() const { return data_.train.classes() == 0 ? Score::rmse : Score::accuracy; }
+
   void train_epoch();
+  void train_online_epoch();
+  void fill_from_stream(Batch& batch, const InputRange& inputs);
+  Tally predict_passed(const InputRange& inputs);
+  void let_inputs_pass(const Tally& learned, Duration computed);
+  void look_at_gradient();
+  void clip();
+  void drain();
   void train_step(const Batch& batch);
   Tally forward_backward(const Batch& batch);
+  Tally forward_backward(const torch::Tensor& inputs, const torch::Tensor& answers, double weight);
   void agree(Tally& tally);
   void tell_progress();
   void end_epoch();
@@ -76,6 +84,7 @@ class Trainer {
   std::vector<WorkerTime> gather_times();
   std::uint64_t bytes_sent();
   void save_checkpoint();
+  void save_results();
   void finish();
   bool stopping() const { return !stop_reason_.empty(); }
   TimePoint now() const { return job_.endpoint().clock().now(); }
@@ -87,16 +96,24 @@ class Trainer {
   StopSignals signals_;
   DataSplit data_;
   std::optional<Dataset> valid_;
-  torch::nn::Sequential model_{nullptr};
+  Model model_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   CheckpointFiles checkpoints_;
   Trace trace_;
   Position at_;
   std::unique_ptr<LearningRate> rate_;
+  Precision precision_ = Precision::fp32;
   std::unique_ptr<RunJournal> journal_;
   std::unique_ptr<Loader> loader_;
   Arena agreement_;
   std::unique_ptr<DataParallel> parallel_;
+  std::vector<std::string> started_anew_;  // parameters for which --init had none that fit
+  std::unique_ptr<CovarianceNoise> noise_;
+  std::unique_ptr<GradientStatistics> statistics_;
+  std::unique_ptr<GradientParts> parts_;  // if one of these looks at them
+  std::unique_ptr<OnlineMinibatch> online_;
+  Sampler stream_;  // the order of the examples in it
+  int stream_epoch_ = -1;
 
   std::string stop_reason_;
   int stop_signal_ = 0;

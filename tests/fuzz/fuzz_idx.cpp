@@ -1,7 +1,5 @@
 // libFuzzer target: the readers of IDX and gzip. An input is a mode, then a file; its modes with a packed file reach
 // what lies behind gzip's checksum, which the fuzzer does not guess.
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -9,29 +7,14 @@
 #include "paceline/core/check.hpp"
 #include "paceline/core/error.hpp"
 #include "paceline/data/idx.hpp"
+#include "tests/fuzz/gzip.hpp"
 
 namespace paceline {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
 constexpr int kClasses = 10;
-constexpr std::size_t kMostPerByte = 1032;  // what deflate can make of one byte
 
 enum class FuzzMode : std::uint8_t { images, labels, packed_images, packed_labels, kCount };
-
-Bytes gzip(Bytes bytes) {
-  z_stream stream = {};
-  CHECK(deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK, "zlib begins");
-  Bytes packed(deflateBound(&stream, bytes.size()));
-  stream.next_in = bytes.data();
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = packed.data();
-  stream.avail_out = static_cast<uInt>(packed.size());
-  CHECK(deflate(&stream, Z_FINISH) == Z_STREAM_END, "zlib ends");
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 void fuzz_images(const Bytes& file) {
   const IdxImages images = parse_idx_images(file, "fuzzed");
