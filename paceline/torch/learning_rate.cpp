@@ -17,9 +17,6 @@ const RateSpec& checked(const RateSpec& spec) {
 
 LearningRate::LearningRate(const RateSpec& spec) : spec_(checked(spec)), schedule_(parse_schedule(spec.schedule)) {}
 
-LearningRate::LearningRate(std::string schedule, double base, std::int64_t total_steps)
-    : LearningRate(RateSpec{.schedule = std::move(schedule), .base = base, .total_steps = total_steps}) {}
-
 double LearningRate::at(std::int64_t step) const { return spec_.base * warm_up(step) * shape(step); }
 
 // A factor beside the schedule, so that the one flows into the other at the end, whatever the schedule.

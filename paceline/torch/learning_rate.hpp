@@ -12,8 +12,6 @@ class LearningRate {
  public:
   // Throws Error{invalid} for what check_rate refuses.
   explicit LearningRate(const RateSpec& spec);
-  // Without warm-up, for schedules that do not look at epochs.
-  LearningRate(std::string schedule, double base, std::int64_t total_steps);
 
   // For the step with this number, counted from 0. Steps beyond the total are a run that was resumed with more epochs.
   double at(std::int64_t step) const;

@@ -4,20 +4,20 @@
 
 #include <cmath>
 
-#include "paceline/core/error.hpp"
+#include "paceline/torch/complaint_test_support.hpp"
 
 namespace paceline {
 namespace {
 
 TEST(LearningRate, ConstantStays) {
-  LearningRate rate("constant", 0.3, 100);
+  LearningRate rate(RateSpec{.schedule = "constant", .base = 0.3, .total_steps = 100});
   for (const int step : {0, 1, 50, 99, 1000}) EXPECT_EQ(rate.at(step), 0.3);
   for (int epoch = 0; epoch < 5; ++epoch) rate.end_epoch(7);
   EXPECT_EQ(rate.at(100), 0.3);
 }
 
 TEST(LearningRate, CosineFallsToZeroAtTheEnd) {
-  const LearningRate rate("cosine", 0.4, 100);
+  const LearningRate rate(RateSpec{.schedule = "cosine", .base = 0.4, .total_steps = 100});
   EXPECT_DOUBLE_EQ(rate.at(0), 0.4);
   EXPECT_NEAR(rate.at(50), 0.2, 1e-12);
   EXPECT_NEAR(rate.at(100), 0, 1e-12);
@@ -28,7 +28,7 @@ TEST(LearningRate, CosineFallsToZeroAtTheEnd) {
 TEST(LearningRate, CosineOfARunWithoutStepsIsANumber) { EXPECT_DOUBLE_EQ(LearningRate("cosine", 0.4, 0).at(0), 0.4); }
 
 TEST(LearningRate, PlateauHalvesAfterTwoEpochsThatAreNoBetter) {
-  LearningRate rate("plateau", 0.8, 100);
+  LearningRate rate(RateSpec{.schedule = "plateau", .base = 0.8, .total_steps = 100});
   rate.end_epoch(1.0);
   rate.end_epoch(0.5);
   EXPECT_EQ(rate.at(0), 0.8);
@@ -130,17 +130,6 @@ TEST(LearningRate, PlateauHalvesWhatTheWarmUpReached) {
 }
 
 // ---- words
-
-template <class Body>
-std::string complaint(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid);
-    return error.what();
-  }
-  return "";
-}
 
 TEST(RateSpec, SchedulesAreReadWithTheirWords) {
   EXPECT_EQ(parse_schedule("step").every_epochs, 0);

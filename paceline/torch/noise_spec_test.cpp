@@ -2,21 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "paceline/core/error.hpp"
+#include "paceline/torch/complaint_test_support.hpp"
 
 namespace paceline {
 namespace {
-
-template <class Body>
-std::string complaint(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid);
-    return error.what();
-  }
-  return "";
-}
 
 TEST(NoiseSpec, IsReadAndWrittenAlike) {
   for (const std::string text : {"fisher-diag:128", "fisher-trace:1"}) EXPECT_EQ(parse_noise(text).text(), text);

@@ -4,21 +4,10 @@
 
 #include <cmath>
 
-#include "paceline/core/error.hpp"
+#include "paceline/torch/complaint_test_support.hpp"
 
 namespace paceline {
 namespace {
-
-template <class Body>
-std::string complaint(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid);
-    return error.what();
-  }
-  return "";
-}
 
 TEST(OptimizerSpec, ANameAloneIsAsUsual) {
   for (const std::string& name : known_optimizers()) {

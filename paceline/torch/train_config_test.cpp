@@ -4,23 +4,12 @@
 
 #include <cmath>
 
-#include "paceline/core/error.hpp"
 #include "paceline/data/open.hpp"
+#include "paceline/torch/complaint_test_support.hpp"
 #include "paceline/torch/model_spec.hpp"
 
 namespace paceline {
 namespace {
-
-template <class Body>
-std::string complaint(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::invalid);
-    return error.what();
-  }
-  return "";
-}
 
 TEST(ModelSpec, KnowsItsForms) {
   EXPECT_EQ(parse_model("mlp:2048x3").sizes, (std::vector<int>{2048, 2048, 2048}));
