@@ -25,7 +25,9 @@ TEST(LearningRate, CosineFallsToZeroAtTheEnd) {
   for (int step = 0; step < 100; ++step) EXPECT_GT(rate.at(step), rate.at(step + 1));
 }
 
-TEST(LearningRate, CosineOfARunWithoutStepsIsANumber) { EXPECT_DOUBLE_EQ(LearningRate("cosine", 0.4, 0).at(0), 0.4); }
+TEST(LearningRate, CosineOfARunWithoutStepsIsANumber) {
+  EXPECT_DOUBLE_EQ(LearningRate({.schedule = "cosine", .base = 0.4, .total_steps = 0}).at(0), 0.4);
+}
 
 TEST(LearningRate, PlateauHalvesAfterTwoEpochsThatAreNoBetter) {
   LearningRate rate(RateSpec{.schedule = "plateau", .base = 0.8, .total_steps = 100});
@@ -46,7 +48,8 @@ TEST(LearningRate, PlateauHalvesAfterTwoEpochsThatAreNoBetter) {
 }
 
 TEST(LearningRate, PlateauGoesOnFromItsState) {
-  LearningRate straight("plateau", 0.8, 100), first("plateau", 0.8, 100), second("plateau", 0.8, 100);
+  const RateSpec spec{.schedule = "plateau", .base = 0.8, .total_steps = 100};
+  LearningRate straight(spec), first(spec), second(spec);
   const double losses[] = {0.9, 0.7, 0.8, 0.75, 0.72, 0.71, 0.6, 0.65};
   for (int i = 0; i < 8; ++i) {
     straight.end_epoch(losses[i]);
