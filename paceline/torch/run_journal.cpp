@@ -128,7 +128,7 @@ void RunJournal::end_epoch(const EpochMetrics& metrics) {
 }
 
 void RunJournal::finish(const nlohmann::ordered_json& final, const std::vector<RankTrace>& traces,
-                        const std::vector<LayerCost>& layers) {
+                        const std::vector<LayerCost>& layers, double compute_seconds_per_step) {
   if (!speaks_) return;
   append(kMetrics, final.dump());
   write_trace(config_.out + "/trace.json", traces);
@@ -138,7 +138,8 @@ void RunJournal::finish(const nlohmann::ordered_json& final, const std::vector<R
                                           .points = points_,
                                           .final = final,
                                           .traces = traces,
-                                          .layers = layers}));
+                                          .layers = layers,
+                                          .compute_seconds_per_step = compute_seconds_per_step}));
   if (config_.json) return say(final.dump());
   const std::string result = final.contains("test_rmse")
                                  ? fmt::format("test rmse {:.4f}", final.at("test_rmse").get<double>())

@@ -42,7 +42,7 @@ class RunJournal {
   void remark(const std::string& sentence);
   // The last line, and the report. `traces` of all ranks, or of this one if the others are gone.
   void finish(const nlohmann::ordered_json& final, const std::vector<RankTrace>& traces,
-              const std::vector<LayerCost>& layers);
+              const std::vector<LayerCost>& layers, double compute_seconds_per_step);
 
  private:
   void draw(TimePoint now, const Progress& progress);

@@ -186,8 +186,9 @@ void Trainer::finish() {
   if (online_) final["online"] = to_json(online_->counters(), config_.global_batch(data_.train.size()));
   if (statistics_) journal_->remark(statistics_->figures().text());
   if (online_) journal_->remark(online_->counters().text());
-  journal_->finish(final, traces,
-                   job_.rank() == 0 ? layer_costs(model_, data_.train.form()) : std::vector<LayerCost>());
+  const double per_step = compute_seconds_ / static_cast<double>(std::max<std::int64_t>(1, steps_here_));
+  const bool tells = job_.rank() == 0;
+  journal_->finish(final, traces, tells ? layer_costs(model_, data_.train.form()) : std::vector<LayerCost>(), per_step);
   parallel_->communicator().barrier({.name = "end"});
 }
 

@@ -122,6 +122,7 @@ class Trainer {
   Rate run_rate_;
   TimePoint step_began_{};
   std::int64_t steps_here_ = 0;  // in this process
+  double compute_seconds_ = 0;   // likewise, of this rank
   std::vector<float> wait_shares_;
   Tally point_;  // since the last point of the curves
   Rate point_rate_;

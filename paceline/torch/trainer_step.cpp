@@ -31,7 +31,9 @@ void Trainer::train_step(const Batch& batch) {
   parallel_->step();
   const ParallelTimes after = parallel_->times();
   record(Activity::compute, start, computed - start);
-  times_.in(Activity::compute) += seconds(computed - start - in_backward);
+  const double compute = seconds(computed - start - in_backward);
+  compute_seconds_ += compute;
+  times_.in(Activity::compute) += compute;
   times_.in(Activity::communicate) += seconds(after.communicate - before.communicate);
   times_.in(Activity::wait) += seconds(after.wait - before.wait);
   times_.in(Activity::update) += seconds(after.update - before.update);
