@@ -5,8 +5,11 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
+import json
 import os
+import pathlib
 import queue
 import statistics
 
@@ -76,6 +79,7 @@ def latency_us(folder):
     return statistics.median(point["median_us"] for point in points) / 2
 
 
+ANSWERS = pathlib.Path(__file__).resolve().parent.parent / "build" / "scale"
 CORES = queue.SimpleQueue()
 for number in os.sched_getaffinity(0):
     CORES.put(number)
@@ -92,12 +96,26 @@ def own_core():
 
 
 @functools.cache
+def fingerprint(program):
+    return hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()
+
+
 def simulated(folder, ranks, algorithm, size, rate, latency, operations):
-    """The same question has the same answer, so it is asked once."""
-    command = [f"{folder}/bench_scale", "--ranks", str(ranks), "--algorithm", algorithm, "--bytes", str(size)]
-    command += ["--rate", str(rate * TCP), "--latency", str(latency), "--operations", str(operations)]
-    with own_core() as core:
-        return contest.run(["taskset", "--cpu-list", str(core), *command], timeout=3600)[-1]
+    """The same question to the same program has the same answer: it is asked once, and a run that was broken off goes on
+    with the answers that it had."""
+    program = f"{folder}/bench_scale"
+    question = ["--ranks", str(ranks), "--algorithm", algorithm, "--bytes", str(size)]
+    question += ["--rate", str(rate * TCP), "--latency", str(latency), "--operations", str(operations)]
+    key = hashlib.sha256(" ".join([fingerprint(program), *question]).encode()).hexdigest()[:24]
+    kept = ANSWERS / f"{key}.json"
+    if not kept.exists():
+        with own_core() as core:
+            answer = contest.run(["taskset", "--cpu-list", str(core), program, *question], timeout=3600)[-1]
+        ANSWERS.mkdir(parents=True, exist_ok=True)
+        beside = kept.with_suffix(".new")
+        beside.write_text(json.dumps(answer), encoding="utf-8")
+        beside.rename(kept)
+    return json.loads(kept.read_text(encoding="utf-8"))
 
 
 def check_in_sim(folder, ranks, case, seconds):
