@@ -28,6 +28,8 @@ if(PACELINE_TORCH)
        paceline/torch/lars.hpp
        paceline/torch/shard.hpp
        paceline/torch/sync_batch_norm.hpp
+       paceline/torch/table_embedding.hpp
+       paceline/torch/table_files.hpp
        paceline/torch/tensor_collectives.hpp)
 endif()
 set(waiting ${public_headers})

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "paceline/cli/parse_sentence.hpp"
 #include "paceline/cli/train_options.hpp"
 #include "paceline/core/error.hpp"
 #include "paceline/data/open.hpp"
@@ -110,7 +111,8 @@ template <typename Work>
 auto with_sentence(const std::string& where, Work work) try {
   return work();
 } catch (const CLI::ParseError& error) {
-  throw Error(Code::invalid, fmt::format("{}: {}; `paceline train --help` lists what there is", where, error.what()));
+  throw Error(Code::invalid,
+              fmt::format("{}: {}; `paceline train --help` lists what there is", where, parse_sentence(error)));
 } catch (const Error& error) {
   throw Error(error.code(), fmt::format("{}: {}", where, error.what()));
 }

@@ -8,9 +8,11 @@
 #include "paceline/cli/doctor_worker.hpp"
 #include "paceline/cli/fetch_command.hpp"
 #include "paceline/cli/host_agent_command.hpp"
+#include "paceline/cli/parse_sentence.hpp"
 #include "paceline/cli/predict_command.hpp"
 #include "paceline/cli/run_command.hpp"
 #include "paceline/cli/train_command.hpp"
+#include "paceline/cli/train_server.hpp"
 #include "paceline/core/error.hpp"
 
 int main(int argc, char** argv) {
@@ -21,6 +23,7 @@ int main(int argc, char** argv) {
   paceline::add_run_command(app, exit_code);
   paceline::add_host_agent_command(app, exit_code);
   paceline::add_train_command(app, exit_code);
+  paceline::add_train_server_command(app, exit_code);
   paceline::add_fetch_command(app, exit_code);
   paceline::add_predict_command(app, exit_code);
   paceline::add_compare_command(app, exit_code);
@@ -31,7 +34,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fprintf(stderr, "paceline: %s; --help lists what there is\n", error.what());
+    std::fprintf(stderr, "paceline: %s; --help lists what there is\n", paceline::parse_sentence(error).c_str());
     return 2;
   } catch (const paceline::Error& error) {
     std::fprintf(stderr, "paceline: %s\n", error.what());

@@ -14,10 +14,14 @@
 
 #include "paceline/cli/run_command.hpp"
 #include "paceline/cli/train_options.hpp"
+#include "paceline/cli/train_server.hpp"
 #include "paceline/cli/train_worker.hpp"
 #include "paceline/cli/worker_program.hpp"
 #include "paceline/data/open.hpp"
+#include "paceline/exchange/sites.hpp"
 #include "paceline/launch/cores.hpp"
+#include "paceline/launch/devices.hpp"
+#include "paceline/launch/host_list.hpp"
 #include "paceline/launch/launcher.hpp"
 #include "paceline/launch/pmix/started_by.hpp"
 #include "paceline/launch/worker_environment.hpp"
@@ -34,11 +38,40 @@ std::string remote_worker_program(const HostArguments& hosts) {
   return fs::path(hosts.remote_paceline).replace_filename(kTorchWorker).string();
 }
 
+std::string remote_program(const HostArguments& hosts) {
+  return hosts.remote_paceline.empty() ? own_program() : hosts.remote_paceline;
+}
+
 // What all runs have in common, wherever their workers are.
 RunOptions run_options(const TrainConfig& config) {
   RunOptions options = torch_worker_options();
   if (config.threads > 0) options.threads = config.threads;
   return options;
+}
+
+// Servers in processes of their own, if that was asked for.
+ServerOptions server_options(const TrainConfig& config, const std::string& program) {
+  if (config.servers_on.empty()) return {};
+  return {.command = {program, kTrainServer, config.plan.text()}, .count = config.plan.servers()};
+}
+
+// Servers on another host make a job of several hosts also of one whose workers are all here.
+void reach_servers(TrainArguments& a) {
+  if (a.hosts.several() || !a.servers_on) return;
+  const auto here = [](const std::string& name) { return Host{.name = name}.is_here() || name == host_name(); };
+  const auto names = parse_server_hosts(*a.servers_on);
+  if (std::all_of(names.begin(), names.end(), here)) return;
+  const int workers = a.workers > 0 ? a.workers : default_threads(allowed_cores().size(), core_quota(), 1);
+  a.hosts.hosts = fmt::format("localhost:{}", workers);
+}
+
+// All workers are on this host unless a network between several is imitated: that can be known before they start.
+void refuse_one_site(const TrainConfig& config, const RunOptions& options) {
+  const bool imitates = !variable(options.environment, "PACELINE_LINK").empty() ||
+                        !variable(options.environment, "PACELINE_SPLIT_HOST").empty();
+  if (config.between_sites.empty() || imitates) return;
+  const auto workers = static_cast<std::size_t>(config.workers);
+  parse_sites(config.sites, std::vector<int>(workers), std::vector<std::string>(workers, host_name()));
 }
 
 int train_here(TrainArguments& a) {
@@ -49,6 +82,8 @@ int train_here(TrainArguments& a) {
   if (config.threads == 0) config.threads = default_threads(cores, core_quota(), config.workers);
   RunOptions options = run_options(config);
   take_host_options(a.hosts, config.workers, options);
+  refuse_one_site(config, options);
+  options.servers = server_options(config, own_program());
   settle(config, open_data(config.data));
   options.command = {program, to_json(config).dump()};
   options.inherit_output = true;  // rank 0 draws
@@ -62,11 +97,19 @@ int train_on_hosts(TrainArguments& a) {
   options.command = {remote_worker_program(a.hosts), to_json(a.config).dump()};
   take_host_options(a.hosts, a.workers > 0 ? std::optional(a.workers) : std::nullopt, options);
   options.remote.pass_also.emplace_back(kTunables);
+  options.servers = server_options(a.config, remote_program(a.hosts));
+  if (options.servers.count > 0)
+    place_servers(options.remote.hosts, parse_server_hosts(*a.servers_on), options.servers.count);
   options.prefix = false;  // only rank 0 has something to say
   return run_torch_workers(options);
 }
 
 void refuse_to_start_more(const TrainArguments& a) {
+  if (a.servers_on)
+    throw Error(
+        Code::invalid,
+        "--servers-on is for jobs that paceline train starts; these workers have been started already, by "
+        "mpirun, srun or `paceline run`: leave it out, and the servers of --where server:N are threads of them");
   if (a.workers == 0 && !a.hosts.several()) return;
   throw Error(Code::invalid,
               fmt::format("{} is for workers that paceline train starts; these have been started already, "
@@ -113,6 +156,7 @@ int train_with(TrainArguments& arguments) {
   });
   if (starter != StartedBy::hand) return become_worker(arguments);
   read_words(arguments);
+  reach_servers(arguments);
   return arguments.hosts.several() ? train_on_hosts(arguments) : train_here(arguments);
 }
 

@@ -8,6 +8,7 @@
 #include "paceline/cli/measure.hpp"
 #include "paceline/data/open.hpp"
 #include "paceline/exchange/plan.hpp"
+#include "paceline/launch/host_list.hpp"
 #include "paceline/torch/model_spec.hpp"
 #include "paceline/torch/optimizer_spec.hpp"
 #include "paceline/torch/rate_spec.hpp"
@@ -91,6 +92,16 @@ void add_how(CLI::App& command, TrainArguments& a) {
       ->check(CLI::Range(1e-12, 1.0))
       ->type_name("FLOAT");
   command
+      .add_option("--theory", a.config.theory,
+                  "Print what is proved about the regret beside what is measured, for parameters in a ball of this "
+                  "radius; chooses the learning rate")
+      ->check(CLI::Range(1e-6, 1e6))
+      ->excludes(command.get_option("--lr"))
+      ->excludes(command.get_option("--schedule"))
+      ->excludes(command.get_option("--warmup"))
+      ->excludes(command.get_option("--scale-lr"))
+      ->type_name("RADIUS");
+  command
       .add_option(
           "--online", a.config.online,
           "Examples arrive as a stream of this many a second; those that come while a sum travels are predicted "
@@ -111,6 +122,58 @@ void add_how(CLI::App& command, TrainArguments& a) {
         names, [&a, key](const std::string& word) { a.config.plan.set(key, word); },
         fmt::format("Of the plan: {}", fmt::join(plan_words(key), ", ")));
   }
+  command
+      .add_option("--post-local", a.config.post_local,
+                  "With --when local:K: gradients meet in every step until this many epochs are over")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("EPOCHS");
+  command
+      .add_option("--slow-momentum", a.config.slow_momentum,
+                  "With --when local:K, or between sites: momentum from one average to the next, as 0.5")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("FLOAT");
+  command
+      .add_option_function<std::string>(
+          "--between-sites", [&a](const std::string& plan) { a.config.between_sites = parse_plan(plan).text(); },
+          "Another plan between sites than inside them, as 'when=local:16': parameters are averaged between sites "
+          "every 16 steps")
+      ->type_name("PLAN");
+  command
+      .add_option(
+          "--sites", a.config.sites,
+          "With --between-sites: how many sites of as many consecutive hosts each, or hosts by name, as a,b/c,d "
+          "(default: each host is a site)")
+      ->type_name("WORD");
+  command
+      .add_option("--participate", a.participate,
+                  "With --when local:K: only this share of the workers, as 10%, drawn anew, trains in each round")
+      ->type_name("SHARE");
+  command
+      .add_option_function<std::string>(
+          "--servers-on", [&a](const std::string& hosts) { a.servers_on = hosts; },
+          "With --where server:N: servers are processes of their own, on these hosts in turn, as a,b; localhost is "
+          "here (default: threads of the workers)")
+      ->type_name("HOSTS");
+  command
+      .add_option(
+          "--apply", a.config.apply,
+          "With --where server:N: servers apply gradients, or workers their optimizers; auto: servers where they "
+          "can, but not with ssp and essp")
+      ->capture_default_str();
+  command.add_flag("--divide-by-staleness", a.config.divide_by_staleness,
+                   "With --where server:N --when async: the rate of a gradient by how many updates it has missed");
+  command
+      .add_option("--compensate-delay", a.config.compensation,
+                  "With --where server:N --when async: lambda of DC-ASGD, as 0.04")
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("FLOAT");
+  command
+      .add_option("--push-every", a.config.push_every, "With --where server:N --when async: steps between two pushes")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("STEPS");
+  command.add_option("--fetch-every", a.config.fetch_every, "The same between two reads of the parameters")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("STEPS");
   command.add_option("--bucket", a.bucket,
                      "Gradients that travel together, as 4MiB (default: by the number of ranks and what they cost)");
   command
@@ -118,6 +181,19 @@ void add_how(CLI::App& command, TrainArguments& a) {
                   "Steps between comparisons of the workers' parameters; 0: never")
       ->check(CLI::Range(0, 1 << 30))
       ->capture_default_str();
+}
+
+void add_who(CLI::App& command, TrainArguments& a) {
+  command
+      .add_option("--shard", a.config.shard,
+                  "Which examples each worker gets: iid, by-label, or dirichlet:A, in which a small A makes workers "
+                  "differ much")
+      ->capture_default_str();
+  command
+      .add_option("--handicap", a.config.handicap,
+                  "Make a worker compute FACTOR times as long: random:FACTOR (another one in each step), "
+                  "fixed:RANK:FACTOR")
+      ->type_name("WORD");
 }
 
 void add_where_to(CLI::App& command, TrainArguments& a) {
@@ -141,6 +217,7 @@ void add_where_to(CLI::App& command, TrainArguments& a) {
 void add_train_options(CLI::App& command, TrainArguments& arguments) {
   add_what(command, arguments);
   add_how(command, arguments);
+  add_who(command, arguments);
   add_where_to(command, arguments);
   add_host_options(command, arguments.hosts);
 }
@@ -150,8 +227,14 @@ void read_words(TrainArguments& a) {
   a.config.batch = parse_batch(a.batch);
   if (!a.valid.empty()) a.config.valid = parse_share(a.valid);
   if (!a.bucket.empty()) a.config.bucket_bytes = parse_size(a.bucket);
+  if (!a.participate.empty()) a.config.participate = parse_share(a.participate);
+  if (a.servers_on) a.config.servers_on = fmt::format("{}", fmt::join(parse_server_hosts(*a.servers_on), ","));
   a.config.threads = a.threads;
   check_words(a.config);
+  if (a.hosts.several() && a.config.plan.route() == Where::hogwild)
+    throw Error(Code::invalid,
+                "where=hogwild has all workers change one memory, which several hosts do not share; use --where gossip "
+                "--when async");
 }
 
 }  // namespace paceline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <optional>
 #include <string>
 
 #include "paceline/cli/host_options.hpp"
@@ -17,6 +18,8 @@ struct TrainArguments {
   std::string until;
   std::string valid;
   std::string bucket;
+  std::string participate;
+  std::optional<std::string> servers_on;
   HostArguments hosts;
 };
 

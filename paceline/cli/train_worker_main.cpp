@@ -55,6 +55,11 @@ void leave_after(paceline::Job& job, paceline::Rank speaker) {
   }
 }
 
+// A server's rank comes after those of the workers. That it is lost, every worker says that needs it.
+bool is_about_server(const std::optional<paceline::Job>& job, const Error& error) {
+  return job && error.rank() >= job->size();
+}
+
 int fail(std::optional<paceline::Job>& job, const Error& error) {
   const bool own = !job || !is_about_another(*job, error);
   if (!job || speaks(*job, error)) fmt::print(stderr, "paceline: {}\n", error.what());
@@ -62,7 +67,7 @@ int fail(std::optional<paceline::Job>& job, const Error& error) {
   // What is wrong with the input, or with the disk, is so for all.
   if (error.code() == Code::invalid) return paceline::kRefusedExit;
   if (error.code() == Code::system) return paceline::kTroubleExit;
-  return own ? 1 : paceline::kFollowerExit;
+  return own && !is_about_server(job, error) ? 1 : paceline::kFollowerExit;
 }
 
 int work(std::optional<paceline::Job>& job, int argc, char** argv) {

@@ -13,8 +13,10 @@ namespace paceline {
 
 namespace fs = std::filesystem;
 
+std::string own_program() { return fs::read_symlink("/proc/self/exe").string(); }
+
 std::string torch_worker_program() {
-  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / kTorchWorker;
+  const fs::path beside = fs::path(own_program()).parent_path() / kTorchWorker;
   if (fs::exists(beside)) return beside.string();
   throw Error(Code::invalid, fmt::format("{} is missing: this paceline was built without LibTorch (PACELINE_TORCH=OFF)",
                                          beside.string()));

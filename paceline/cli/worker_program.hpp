@@ -12,6 +12,8 @@ inline constexpr const char* kTorchWorker = "paceline-train";
 // variable tells it to.
 inline constexpr const char* kTunables = "GLIBC_TUNABLES";
 
+// Where this program is.
+std::string own_program();
 // Error{invalid} where paceline was built without LibTorch.
 std::string torch_worker_program();
 

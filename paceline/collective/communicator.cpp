@@ -94,9 +94,9 @@ TimePoint Handle::ended() const {
 
 // ---- Communicator
 
-Communicator::Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options)
-    : state_(
-          std::make_unique<CommunicatorState>(endpoint, std::move(group), std::move(options), traffic_of(endpoint))) {}
+Communicator::Communicator(Endpoint& endpoint, const Group& group, CommunicatorOptions options)
+    : state_(std::make_unique<CommunicatorState>(endpoint, next_namesake(endpoint, group), std::move(options),
+                                                 traffic_of(endpoint))) {}
 Communicator::Communicator(std::unique_ptr<CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&& other) noexcept = default;
 Communicator& Communicator::operator=(Communicator&& other) noexcept = default;
@@ -122,10 +122,8 @@ Communicator Communicator::beside(Endpoint& endpoint, const Group& group, std::s
                                   CommunicatorOptions options) {
   std::int64_t color = 0;
   for (const char c : name) color = static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(color), c));
-  const std::shared_ptr<Traffic> traffic = traffic_of(endpoint);
-  traffic->own();
-  Group own = group.child(group.ranks(), traffic->besides[color]++, color);
-  return Communicator(std::make_unique<CommunicatorState>(endpoint, std::move(own), std::move(options), traffic));
+  traffic_of(endpoint)->own();
+  return Communicator(endpoint, group.child(group.ranks(), 0, color), std::move(options));
 }
 
 void Communicator::give_up(const std::string& reason, int culprit) {

@@ -9,8 +9,8 @@
 // All members call the same operations in the same order; ranks that do not get an Error that says who called what.
 // After an Error the Communicator is broken: everything outstanding fails, every later call throws the same Error, and
 // recover() gives a new one. One thread owns a Communicator and its Handles. The Endpoint outlives its Communicators, a
-// Communicator its Handles, and buffers the operations that use them. One Communicator per Endpoint and Group; beside()
-// gives another of the same ranks.
+// Communicator its Handles, and buffers the operations that use them. The k-th Communicator of a Group on one rank is
+// the k-th on all; they do not see each other's operations.
 #pragma once
 
 #include <chrono>
@@ -81,7 +81,7 @@ class Communicator {
  public:
   using Options = CollectiveOptions;
 
-  Communicator(Endpoint& endpoint, Group group, CommunicatorOptions options = {});
+  Communicator(Endpoint& endpoint, const Group& group, CommunicatorOptions options = {});
   // Another Communicator of the same ranks, whose operations do not have to keep an order with those of the first: for
   // a part of a program that calls operations of its own. The k-th of a name on one rank is the k-th on all.
   static Communicator beside(Endpoint& endpoint, const Group& group, std::string_view name,

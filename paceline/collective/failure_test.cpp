@@ -428,6 +428,28 @@ TEST_P(Failure, TheLowestRankThatWaitsWarnsOfOneThatIsLate) {
   });
 }
 
+// ---- one Communicator after another
+
+// Rank 0 comes so late that the other has looked at its board, and seen what the earlier one left there.
+TEST_P(Failure, WhatAnEarlierCommunicatorOfTheGroupDidIsNotTakenForTheLaterOnes) {
+  run(2, [](Endpoint& endpoint) {
+    const auto twice = [&](auto make, const std::string& name) {
+      std::vector<float> x(1, 1.0f);
+      for (const char* call : {"first", "second"}) {
+        Communicator communicator = make();
+        if (endpoint.rank() == 0 && call == std::string("second")) {
+          const TimePoint late = endpoint.clock().after(milliseconds(250));
+          while (endpoint.clock().now() < late) endpoint.idle(late);
+        }
+        for (int i = 0; i < 3; ++i) communicator.allreduce(view(x), ReduceOp::average, {.name = name + call});
+      }
+      EXPECT_EQ(x[0], 1.0f);
+    };
+    twice([&] { return Communicator(endpoint, Group::world(2)); }, "world, ");
+    twice([&] { return Communicator::beside(endpoint, Group::world(2), "part"); }, "beside, ");
+  });
+}
+
 // ---- leavers
 
 TEST_P(Failure, ARankThatLeavesIsAnErrorThatNamesItAndTheOthersGoOnWithoutIt) {

@@ -1,5 +1,7 @@
 #include "paceline/collective/traffic.hpp"
 
+#include <map>
+
 #include "paceline/collective/communicator_state.hpp"
 
 namespace paceline {
@@ -17,13 +19,37 @@ void Traffic::own_from_mover() {
   if (mover_->failure() != nullptr) std::rethrow_exception(mover_->failure());
 }
 
+namespace {
+
+constexpr std::int64_t kNamesake = 0x6e616d6573616b65;  // marks contexts of ours; no split uses it by chance
+
+// What is kept for as long as the Endpoint lives.
+struct Kept {
+  std::weak_ptr<Traffic> traffic;
+  std::map<std::uint64_t, std::uint64_t> communicators;  // how many have been made, by their group's context
+};
+
+Kept& kept_by(Endpoint& endpoint) {
+  std::shared_ptr<void>& attachment = endpoint.attachment();
+  if (attachment == nullptr) attachment = std::make_shared<Kept>();
+  return *static_cast<Kept*>(attachment.get());
+}
+
+}  // namespace
+
 std::shared_ptr<Traffic> traffic_of(Endpoint& endpoint) {
-  auto traffic = std::static_pointer_cast<Traffic>(endpoint.attachment().lock());
+  Kept& kept = kept_by(endpoint);
+  auto traffic = kept.traffic.lock();
   if (traffic == nullptr) {
     traffic = std::make_shared<Traffic>(endpoint);
-    endpoint.attachment() = traffic;
+    kept.traffic = traffic;
   }
   return traffic;
+}
+
+Group next_namesake(Endpoint& endpoint, const Group& group) {
+  const std::uint64_t earlier = kept_by(endpoint).communicators[group.context()]++;
+  return earlier == 0 ? group : group.child(group.ranks(), earlier, kNamesake);
 }
 
 }  // namespace paceline

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "paceline/collective/bulletin.hpp"
+#include "paceline/core/group.hpp"
 #include "paceline/fabric/endpoint.hpp"
 #include "paceline/fabric/mover.hpp"
 
@@ -38,7 +38,6 @@ class Traffic {
 
   Bulletin bulletin;
   std::vector<CommunicatorState*> communicators;
-  std::map<std::int64_t, std::uint64_t> besides;  // how many of a name there have been, see Communicator::beside
 
  private:
   void own_from_mover();
@@ -49,5 +48,10 @@ class Traffic {
 
 // The Communicators on an Endpoint share it; the first one makes it, the last one takes it along.
 std::shared_ptr<Traffic> traffic_of(Endpoint& endpoint);
+
+// A group for the next Communicator that is made of `group` on this Endpoint: the first gets `group` itself, every
+// later one a group of the same ranks with a context of its own. What the earlier ones left on the boards would
+// otherwise be taken for a peer's operation of the new one. The k-th on one rank is the k-th on all.
+Group next_namesake(Endpoint& endpoint, const Group& group);
 
 }  // namespace paceline

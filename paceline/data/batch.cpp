@@ -1,6 +1,7 @@
 #include "paceline/data/batch.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace paceline {
 namespace {
@@ -60,6 +61,17 @@ void fill_text(Batch& batch, const Dataset& data, std::span<const std::uint32_t>
   }
 }
 
+// One list for both, so that a batch is one tensor whatever its kind.
+void fill_keyed(Batch& batch, const Dataset& data, std::span<const std::uint32_t> indices) {
+  const auto each = static_cast<std::size_t>(data.form().keys) + data.shape().pixels();
+  batch.tokens.resize(indices.size() * each);
+  std::int64_t* token = batch.tokens.data();
+  for (const std::uint32_t index : indices) {
+    for (const std::uint64_t key : data.keys(index)) *token++ = static_cast<std::int64_t>(key);
+    for (const float value : data.values(index)) *token++ = std::bit_cast<std::int64_t>(static_cast<double>(value));
+  }
+}
+
 void fill_answers(Batch& batch, const Dataset& data, std::span<const std::uint32_t> indices) {
   const bool numbers = data.classes() == 0;
   batch.labels.resize(numbers ? 0 : indices.size());
@@ -77,6 +89,10 @@ void fill_batch(Batch& batch, const Dataset& data, const Normalisation& normalis
                 std::span<const std::uint32_t> indices, const Augmenter* augmenter) {
   batch.examples = indices.size();
   if (data.form().kind == Kind::text) return fill_text(batch, data, indices);
+  if (data.form().kind == Kind::keyed) {
+    fill_keyed(batch, data, indices);
+    return fill_answers(batch, data, indices);
+  }
   batch.values.resize(indices.size() * data.shape().pixels());
   if (data.form().kind == Kind::images) {
     fill_images(batch, data, normalisation, indices, augmenter);

@@ -15,7 +15,7 @@ struct Batch {
   std::size_t examples = 0;
   // Example by example; which of them are filled depends on the kind of data.
   std::vector<float> values;         // images, normalised, and rows
-  std::vector<std::int64_t> tokens;  // text
+  std::vector<std::int64_t> tokens;  // text; of keyed rows the keys, then each number as the bits of a double
   std::vector<std::int64_t> labels;  // classes: one of each example, or of each of its characters
   std::vector<float> targets;        // where a number is to be predicted
   std::size_t global_size = 0;       // examples of all workers together in this step

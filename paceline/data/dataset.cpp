@@ -47,11 +47,14 @@ void check_labels(const std::vector<std::uint8_t>& labels, int classes, const st
                                          bad - labels.begin(), *bad, classes));
 }
 
-Form form_of_rows(int columns, int classes, const std::string& name) {
+Form form_of_rows(int columns, int classes, const std::string& name, int keys = 0) {
   if (!within(columns, kMaxColumns)) {
     throw Error(Code::invalid, fmt::format("{}: {} columns, but it must be 1 to {}", name, columns, kMaxColumns));
   }
-  return {.kind = Kind::table, .shape = {.width = columns}, .classes = classes};
+  if (keys == 0) return {.kind = Kind::table, .shape = {.width = columns}, .classes = classes};
+  if (within(keys, kMaxColumns))
+    return {.kind = Kind::keyed, .shape = {.width = columns}, .classes = classes, .keys = keys};
+  throw Error(Code::invalid, fmt::format("{}: {} keys, but it must be 1 to {}", name, keys, kMaxColumns));
 }
 
 void check_finite(const std::vector<float>& numbers, const char* what, const std::string& name) {
@@ -70,6 +73,7 @@ std::string to_string(const Form& form) {
     case Kind::images: return fmt::format("images of {} {}", to_string(form.shape), goal);
     case Kind::table: return fmt::format("rows of {} columns {}", form.shape.width, goal);
     case Kind::text: return fmt::format("text of {} characters in windows of {}", form.classes, form.shape.width);
+    case Kind::keyed: return fmt::format("rows of {} numbers and {} keys {}", form.shape.width, form.keys, goal);
   }
   CHECK(false, "a kind of data has a name");
 }
@@ -106,6 +110,19 @@ Dataset Dataset::of_rows(int columns, std::vector<float> values, std::vector<flo
   return {form, size, Content{.values = std::move(values), .targets = std::move(targets)}, std::move(name)};
 }
 
+Dataset Dataset::of_keyed_rows(Form form, std::vector<float> values, std::vector<std::uint64_t> keys,
+                               std::vector<std::uint8_t> labels, std::string name) {
+  form = form_of_rows(form.shape.width, form.classes, name, form.keys);
+  check_classes(form.classes, name);
+  check_sizes(form.shape, values.size(), "values", labels.size(), name);
+  check_sizes({.width = form.keys}, keys.size(), "keys", labels.size(), name);
+  check_labels(labels, form.classes, name);
+  check_finite(values, "value", name);
+  const std::size_t size = labels.size();
+  return {form, size, Content{.labels = std::move(labels), .values = std::move(values), .keys = std::move(keys)},
+          std::move(name)};
+}
+
 Dataset Dataset::of_text(int length, int vocabulary, std::vector<std::uint8_t> characters, std::string name) {
   if (!within(length, kMaxColumns)) {
     throw Error(Code::invalid, fmt::format("{}: windows of {}, but it must be 1 to {}", name, length, kMaxColumns));
@@ -129,8 +146,15 @@ std::span<const std::uint8_t> Dataset::pixels(std::size_t example) const {
 
 std::span<const float> Dataset::values(std::size_t example) const {
   CHECK(example < size_, "an example's number is below the size of its data set");
-  CHECK(form_.kind == Kind::table, "only rows have values");
+  CHECK(form_.kind == Kind::table || form_.kind == Kind::keyed, "only rows have values");
   return std::span(content_->values).subspan(example * form_.shape.pixels(), form_.shape.pixels());
+}
+
+std::span<const std::uint64_t> Dataset::keys(std::size_t example) const {
+  CHECK(example < size_, "an example's number is below the size of its data set");
+  CHECK(form_.kind == Kind::keyed, "only keyed rows have keys");
+  const auto each = static_cast<std::size_t>(form_.keys);
+  return std::span(content_->keys).subspan(example * each, each);
 }
 
 std::span<const std::uint8_t> Dataset::characters(std::size_t example) const {
@@ -164,6 +188,10 @@ std::span<const float> Dataset::all_values() const {
 
 std::span<const float> Dataset::all_targets() const {
   return content_ ? std::span<const float>(content_->targets) : std::span<const float>();
+}
+
+std::span<const std::uint64_t> Dataset::all_keys() const {
+  return content_ ? std::span<const std::uint64_t>(content_->keys) : std::span<const std::uint64_t>();
 }
 
 }  // namespace paceline

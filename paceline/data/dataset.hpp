@@ -30,12 +30,14 @@ enum class Kind {
   images,  // 8-bit pixels; their class
   table,   // a row of numbers; its class, or a number if there are no classes
   text,    // a window of characters; for each of them the next one
+  keyed,   // a row of numbers, and of 64-bit keys that stand for categories; its class
 };
 
 struct Form {
   Kind kind = Kind::images;
-  Shape shape;      // of a table's rows 1x1xcolumns, of text 1x1xlength
+  Shape shape;      // of a table's and of keyed rows 1x1xcolumns, of text 1x1xlength
   int classes = 0;  // of text: different characters; 0: a number is to be predicted
+  int keys = 0;     // of a keyed row
 
   int outputs() const { return classes > 0 ? classes : 1; }
   // Of one example.
@@ -63,6 +65,9 @@ class Dataset {
   static Dataset of_rows(int columns, int classes, std::vector<float> values, std::vector<std::uint8_t> labels,
                          std::string name);
   static Dataset of_rows(int columns, std::vector<float> values, std::vector<float> targets, std::string name);
+  // Rows of numbers and keys, as many of each as the form says, with a class each. Error{invalid}, as above.
+  static Dataset of_keyed_rows(Form form, std::vector<float> values, std::vector<std::uint64_t> keys,
+                               std::vector<std::uint8_t> labels, std::string name);
   // Windows of `length` characters, each a number below `vocabulary`. The windows follow each other without overlap;
   // what is left at the end is not used. Error{invalid} if there is not even one window and the character after it.
   static Dataset of_text(int length, int vocabulary, std::vector<std::uint8_t> characters, std::string name);
@@ -73,9 +78,11 @@ class Dataset {
   int classes() const { return form_.classes; }
   const std::string& name() const { return name_; }
 
-  // What an example is made of: pixels of images, values of a row, or the characters of a window and the one after it.
+  // What an example is made of: pixels of images, values and keys of a row, or the characters of a window and the one
+  // after it.
   std::span<const std::uint8_t> pixels(std::size_t example) const;
   std::span<const float> values(std::size_t example) const;
+  std::span<const std::uint64_t> keys(std::size_t example) const;
   std::span<const std::uint8_t> characters(std::size_t example) const;
   int label(std::size_t example) const;
   float target(std::size_t example) const;
@@ -84,6 +91,7 @@ class Dataset {
   std::span<const std::uint8_t> all_labels() const;
   std::span<const float> all_values() const;
   std::span<const float> all_targets() const;
+  std::span<const std::uint64_t> all_keys() const;
 
  private:
   struct Content {
@@ -91,6 +99,7 @@ class Dataset {
     std::vector<std::uint8_t> labels = {};
     std::vector<float> values = {};
     std::vector<float> targets = {};
+    std::vector<std::uint64_t> keys = {};
   };
   Dataset(Form form, std::size_t size, Content content, std::string name);
 

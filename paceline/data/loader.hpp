@@ -29,6 +29,8 @@ class Loader {
   // nullptr at the epoch's end. The batch belongs to the Loader and stays as it is until the next call of next() or
   // begin_epoch(). A worker's part of a smaller last step may be empty; the step is still one that all workers make.
   const Batch* next() { return prefetch_.next(); }
+  // What next() will give, if it is there already: for what can be begun before its step. nullptr otherwise.
+  const Batch* peek() { return prefetch_.peek(); }
 
  private:
   void load(std::size_t step, Batch& batch) const;

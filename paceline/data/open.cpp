@@ -8,6 +8,7 @@
 
 #include "paceline/core/error.hpp"
 #include "paceline/data/cifar10.hpp"
+#include "paceline/data/criteo.hpp"
 #include "paceline/data/digits.hpp"
 #include "paceline/data/idx.hpp"
 #include "paceline/data/synthetic.hpp"
@@ -60,6 +61,10 @@ DataSplit open_text(const std::string&, const Rest& rest) { return read_text(par
 
 DataSplit open_csv(const std::string&, const Rest& rest) { return read_table(parse_table_options(rest.value_or(""))); }
 
+DataSplit open_criteo(const std::string&, const Rest& rest) {
+  return read_criteo(parse_criteo_options(rest.value_or("")));
+}
+
 // One row for each kind of data: a new reader is a new row.
 struct Source {
   std::string_view name;
@@ -72,6 +77,7 @@ constexpr Source kSources[] = {
     {"cifar10", "cifar10:DIR", open_cifar10},
     {"digits", "digits", open_digits},
     {"csv", "csv:FILE[,target=COLUMN,test=SHARE|FILE,predict=class|number]", open_csv},
+    {"criteo", "criteo:FILE[,hash-bits=N,test=SHARE|FILE]", open_criteo},
     {"text", "text:FILE[,length=N,test=SHARE]", open_text},
     {"synthetic", "synthetic[:CxHxW,classes=N,train=N,test=N,seed=N]", open_synthetic},
 };

@@ -65,6 +65,11 @@ const Batch* Prefetch::next() {
   return nullptr;
 }
 
+const Batch* Prefetch::peek() {
+  const std::lock_guard lock(mutex_);
+  return made_ > taken_ ? &slot(taken_) : nullptr;
+}
+
 // The owner may still look at the batch before `taken_`.
 bool Prefetch::may_make() const { return made_ < steps_ && made_ < taken_ + kAhead && !failure_; }
 

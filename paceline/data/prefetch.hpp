@@ -34,6 +34,8 @@ class Prefetch {
   // The batch of the next step, nullptr after the last. It stays as it is until the next call. Rethrows what `make`
   // threw, in place of that step's batch, then and at every later call until start().
   const Batch* next();
+  // The batch that next() will give, if it is made already and there is one; nullptr otherwise. Never waits.
+  const Batch* peek();
 
  private:
   void run(const std::stop_token& stop);

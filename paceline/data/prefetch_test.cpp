@@ -71,6 +71,20 @@ TEST(Prefetch, AFailureIsRethrownInItsPlaceAndForgottenAtTheNextStart) {
   }
 }
 
+TEST(Prefetch, TheNextBatchCanBeLookedAtOnceItIsMade) {
+  Prefetch prefetch(mark);
+  EXPECT_EQ(prefetch.peek(), nullptr);
+  prefetch.start(2);
+  const Batch* seen = nullptr;
+  while ((seen = prefetch.peek()) == nullptr) std::this_thread::yield();
+  EXPECT_EQ(seen->consumed, 0U);
+  EXPECT_EQ(prefetch.next(), seen);
+  while ((seen = prefetch.peek()) == nullptr) std::this_thread::yield();
+  EXPECT_EQ(prefetch.next(), seen);
+  EXPECT_EQ(seen->consumed, 1U);
+  EXPECT_EQ(prefetch.peek(), nullptr);
+}
+
 TEST(Prefetch, StopWaitsUntilNothingIsBeingMade) {
   std::latch begun(1);
   std::latch may_end(1);

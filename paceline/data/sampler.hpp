@@ -20,6 +20,9 @@ struct SamplerOptions {
   int batch = 64;  // of one worker; kWholeSet: a step takes all examples
   int workers = 1;
   std::uint64_t seed = 1;
+  // Examples that are each worker's own, worker by worker (deal.hpp): an epoch is a new permutation of each worker's.
+  // Empty: all are everybody's.
+  std::vector<std::uint32_t> dealt = {};
 };
 
 class Sampler {
@@ -42,6 +45,8 @@ class Sampler {
 
  private:
   std::size_t first_of(std::size_t step) const;
+  void shuffle_all(int epoch);
+  void shuffle_dealt(int epoch);
 
   const SamplerOptions options_;
   const std::size_t slice_;  // examples of a full step

@@ -27,6 +27,7 @@ void hash(XXH3_state_t* state, const Dataset& data) {
   XXH3_64bits_update(state, data.all_labels().data(), data.all_labels().size());
   XXH3_64bits_update(state, data.all_values().data(), data.all_values().size_bytes());
   XXH3_64bits_update(state, data.all_targets().data(), data.all_targets().size_bytes());
+  XXH3_64bits_update(state, data.all_keys().data(), data.all_keys().size_bytes());
 }
 
 // The first `count` of a random permutation of 0 … size-1, sorted, then the others, sorted.
@@ -143,12 +144,28 @@ Dataset subset_of_rows(const Dataset& data, std::span<const std::uint32_t> examp
              : Dataset::of_rows(columns, std::move(values), std::move(targets), data.name());
 }
 
+Dataset subset_of_keyed_rows(const Dataset& data, std::span<const std::uint32_t> examples) {
+  std::vector<float> values;
+  std::vector<std::uint64_t> keys;
+  std::vector<std::uint8_t> labels;
+  values.reserve(examples.size() * data.shape().pixels());
+  keys.reserve(examples.size() * static_cast<std::size_t>(data.form().keys));
+  labels.reserve(examples.size());
+  for (const std::uint32_t example : examples) {
+    values.insert(values.end(), data.values(example).begin(), data.values(example).end());
+    keys.insert(keys.end(), data.keys(example).begin(), data.keys(example).end());
+    labels.push_back(static_cast<std::uint8_t>(data.label(example)));
+  }
+  return Dataset::of_keyed_rows(data.form(), std::move(values), std::move(keys), std::move(labels), data.name());
+}
+
 }  // namespace
 
 Dataset subset(const Dataset& data, std::span<const std::uint32_t> examples) {
   switch (data.form().kind) {
     case Kind::images: return subset_of_images(data, examples);
     case Kind::table: return subset_of_rows(data, examples);
+    case Kind::keyed: return subset_of_keyed_rows(data, examples);
     case Kind::text: break;  // its examples overlap by one character
   }
   throw Error(Code::invalid, fmt::format("{} is one text: no windows can be taken out of it", data.name()));

@@ -7,7 +7,6 @@
 #include "paceline/exchange/mapped_exchange.hpp"
 
 namespace paceline {
-namespace {
 
 // `allreduce` is shm on one host and ordered on several, for every bucket, though another algorithm may be quicker for
 // one: the sums' bits must not depend on the size of the buckets, nor on where the ranks are.
@@ -16,8 +15,6 @@ Algorithm algorithm_of(const Plan& plan, const Communicator& communicator) {
   if (asked != Algorithm::automatic) return asked;
   return communicator.shares_memory() ? Algorithm::shm : Algorithm::ordered;
 }
-
-}  // namespace
 
 void Exchange::record(const InFlight& flight, Activity activity, TimePoint start, Duration length) {
   if (trace_ == nullptr) return;
@@ -39,8 +36,8 @@ void Exchange::wait_for(InFlight& flight) {
 }
 
 std::unique_ptr<Exchange> make_exchange(Communicator& communicator, const Plan& plan, ExchangeOptions options) {
-  const bool timely = plan.when == "bsp" || plan.delay() > 0;  // who submits knows how late it waits
-  CHECK(plan.split == "data" && timely && plan.what == "dense", "a plan's every word is acted upon");
+  // Of when=delayed: who submits knows how late it waits.
+  CHECK(plan.split == "data" && !plan.parameters_meet() && plan.what == "dense", "a plan's every word is acted upon");
   const Algorithm algorithm = algorithm_of(plan, communicator);
   if (algorithm == Algorithm::shm && communicator.size() > 1)
     return std::make_unique<MappedExchange>(communicator, std::move(options));

@@ -122,6 +122,10 @@ class Exchange {
 // For `waited` and the trace to tell, the Communicator must have been made with time_waits. A collective call.
 std::unique_ptr<Exchange> make_exchange(Communicator& communicator, const Plan& plan, ExchangeOptions options);
 
+// Which algorithm the plan's allreduces take: with where=allreduce, and where nothing is said of it, shm on one host
+// and ordered on several.
+Algorithm algorithm_of(const Plan& plan, const Communicator& communicator);
+
 // The smallest bucket whose fixed costs are lost beside its bytes: on one host by the communicator's cost model,
 // between hosts by the number of ranks.
 std::size_t bucket_bytes_for(const Communicator& communicator, const Plan& plan);

@@ -405,6 +405,8 @@ TYPED_TEST_P(Contract, BytesAndMessagesAreCounted) {
       send.wait();
     }
     EXPECT_EQ(endpoint.counters().bytes_sent, 100'010u);
+    EXPECT_EQ(endpoint.bytes_sent_to(peer), 100'010u);
+    EXPECT_EQ(endpoint.bytes_sent_to(endpoint.rank()), 0u);
     EXPECT_EQ(endpoint.counters().bytes_received, 100'010u);
     EXPECT_EQ(endpoint.counters().messages_sent, 3u);
     EXPECT_EQ(endpoint.counters().messages_received, 3u);

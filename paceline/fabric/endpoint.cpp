@@ -111,7 +111,8 @@ std::optional<std::span<std::byte>> Endpoint::map(Rank peer, std::uint64_t regio
 }
 
 const TrafficCounters& Endpoint::counters() const { return state_->counters; }
-std::weak_ptr<void>& Endpoint::attachment() { return state_->attachment; }
+std::uint64_t Endpoint::bytes_sent_to(Rank peer) const { return state_->sent_to(peer); }
+std::shared_ptr<void>& Endpoint::attachment() { return state_->attachment; }
 
 void Endpoint::count_direct(std::size_t bytes) { state_->counters.bytes_direct += bytes; }
 

@@ -172,10 +172,11 @@ class Endpoint {
   std::optional<std::span<std::byte>> map(Rank peer, std::uint64_t region);
 
   const TrafficCounters& counters() const;
+  std::uint64_t bytes_sent_to(Rank peer) const;  // of counters().bytes_sent
   void count_direct(std::size_t bytes);
 
-  // What the layer above keeps once per Endpoint, for as long as it keeps it.
-  std::weak_ptr<void>& attachment();
+  // What the layer above keeps once per Endpoint, for as long as the Endpoint lives.
+  std::shared_ptr<void>& attachment();
 
   // Leaves in good order: peers learn that this rank has closed, not died. The destructor calls it.
   void close();

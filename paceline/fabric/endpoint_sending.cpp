@@ -49,8 +49,9 @@ bool Endpoint::State::may_stream(const Peer& peer, std::size_t bytes) const {
   return peer.other_host && bytes > peer.max_payload && several_fit && peer.credit >= eager_cost(bytes);
 }
 
-void Endpoint::State::count_sent(const Peer& peer, std::size_t bytes) {
+void Endpoint::State::count_sent(Peer& peer, std::size_t bytes) {
   counters.bytes_sent += bytes;
+  peer.sent += bytes;
   if (peer.other_host) counters.bytes_sent_to_other_hosts += bytes;
 }
 

@@ -50,12 +50,13 @@ class Endpoint::State final : public TransportSink {
   const std::unique_ptr<Transport> transport;
   const Transport::Facts facts;
   TrafficCounters counters;
-  std::weak_ptr<void> attachment;
+  std::shared_ptr<void> attachment;
   std::uint64_t alerts = 0;
   std::uint64_t departures = 0;
   std::vector<SharedRegion> arenas;
   bool closed = false;
 
+  std::uint64_t sent_to(Rank peer) const { return peers_[static_cast<std::size_t>(peer)].sent; }
   bool gone(Rank peer) const { return peers_[static_cast<std::size_t>(peer)].departed.has_value(); }
   bool lost(Rank peer) const {
     return peers_[static_cast<std::size_t>(peer)].departed.value_or(Departure::closed) != Departure::closed;
@@ -76,6 +77,7 @@ class Endpoint::State final : public TransportSink {
     std::size_t max_payload = 0;  // of a frame to it
     std::uint64_t credit = 0;     // bytes of eager messages that we may still send
     std::uint64_t owed = 0;       // bytes consumed and not yet credited back
+    std::uint64_t sent = 0;       // bytes of payload, in all
     std::optional<Departure> departed;
     bool listed = false;  // in backlogs_
 
@@ -88,7 +90,7 @@ class Endpoint::State final : public TransportSink {
   bool may_be_eager(const Peer& peer, std::size_t bytes) const;
   bool may_stream(const Peer& peer, std::size_t bytes) const;
   bool put_eager(Rank to, Peer& peer, const Tag& tag, std::span<const std::byte> bytes, std::uint64_t fingerprint);
-  void count_sent(const Peer& peer, std::size_t bytes);
+  void count_sent(Peer& peer, std::size_t bytes);
   bool announce(Rank to, Peer& peer, Operation* operation);
   bool stream(Rank to, Operation* operation);
   bool flush(Rank to, Peer& peer);

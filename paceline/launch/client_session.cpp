@@ -4,7 +4,7 @@
 
 #include "paceline/core/check.hpp"
 #include "paceline/core/error.hpp"
-#include "paceline/launch/packing.hpp"
+#include "paceline/core/packing.hpp"
 
 namespace paceline {
 

@@ -6,8 +6,10 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -94,6 +96,12 @@ std::optional<std::string> rdma_device(const std::string& asked, const std::stri
   if (port.find('/') != std::string::npos || !std::filesystem::is_directory(known + "/" + name + "/ports/" + port))
     throw Error(Code::invalid, fmt::format("the RDMA device {} has no port '{}'", name, port));
   return name + ":" + port;
+}
+
+std::string host_name() {
+  std::array<char, 256> name = {};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 std::string host_key() { return key_of("net"); }

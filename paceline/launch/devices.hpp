@@ -29,6 +29,8 @@ NetworkDevice outward_device(const std::vector<NetworkDevice>& devices, const st
 // is where the kernel lists them.
 std::optional<std::string> rdma_device(const std::string& asked, const std::string& known = "/sys/class/infiniband");
 
+// As this machine calls itself.
+std::string host_name();
 // What tells hosts apart: equal for two processes that can share memory. The machine, as it was started, and the
 // network namespace, since a container's processes cannot find each other's sockets.
 std::string host_key();

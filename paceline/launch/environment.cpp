@@ -94,7 +94,10 @@ std::optional<Environment> read_environment(const Lookup& lookup) {
 
   Environment environment = read_common(lookup);
   environment.size = whole_number("PACELINE_SIZE", *lookup("PACELINE_SIZE"), 1, kMaxSize);
-  environment.rank = whole_number("PACELINE_RANK", *lookup("PACELINE_RANK"), 0, environment.size - 1);
+  if (const auto text = lookup("PACELINE_SERVERS"))
+    environment.servers = whole_number("PACELINE_SERVERS", *text, 0, kMaxSize);
+  environment.rank =
+      whole_number("PACELINE_RANK", *lookup("PACELINE_RANK"), 0, environment.size + environment.servers - 1);
   environment.store = store_address(*lookup("PACELINE_STORE"));
   environment.secret = lookup("PACELINE_SECRET").value_or("");
   if (const auto text = lookup("PACELINE_LIFELINE")) {

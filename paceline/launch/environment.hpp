@@ -29,6 +29,7 @@ struct NetworkChoice {
 struct Environment {
   Rank rank = 0;
   int size = 1;
+  int servers = 0;  // processes that are servers: their ranks are size, size + 1, …
   Address store;
   std::string secret;           // empty: none
   std::optional<int> lifeline;  // set by `paceline run`: its launcher serves the store and lives as long as this pipe

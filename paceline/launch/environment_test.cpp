@@ -87,5 +87,16 @@ TEST(Environment, ASenselessValueIsRefusedWithItsNameAndItself) {
   }
 }
 
+TEST(Environment, ServersHaveTheRanksAfterThoseOfTheWorkers) {
+  Variables variables = good();
+  EXPECT_EQ(read(variables)->servers, 0);
+  variables["PACELINE_SERVERS"] = "2";
+  variables["PACELINE_RANK"] = "5";
+  EXPECT_EQ(read(variables)->servers, 2);
+  EXPECT_EQ(read(variables)->rank, 5);
+  EXPECT_EQ(refusal("PACELINE_RANK", "4"), "PACELINE_RANK is '4' but must be a whole number from 0 to 3");
+  EXPECT_EQ(refusal("PACELINE_SERVERS", "x"), "PACELINE_SERVERS is 'x' but must be a whole number from 0 to 65536");
+}
+
 }  // namespace
 }  // namespace paceline

@@ -79,6 +79,7 @@ LocalCrewOptions HostAgent::crew_options() const {
           .first_rank = job_.first_rank,
           .workers = job_.workers,
           .size = job_.size,
+          .servers = job_.servers,
           .store = job_.store,
           .secret = job_.secret,
           .threads = job_.threads,

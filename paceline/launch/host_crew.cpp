@@ -166,6 +166,7 @@ std::string HostCrew::job_for(const Host& host, const std::string& way, Rank fir
                    .first_rank = first_rank,
                    .workers = host.workers,
                    .size = workers_of(run.remote.hosts),
+                   .servers = {.command = run.servers.command, .own = host.servers, .all = run.servers.count},
                    .store = to_string(Address{way, options_.store_port}),
                    .secret = options_.secret,
                    .threads = run.threads,

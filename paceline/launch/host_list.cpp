@@ -97,6 +97,23 @@ std::vector<Host> spread(const std::vector<HostEntry>& entries, int workers) {
 
 }  // namespace
 
+std::vector<std::string> parse_server_hosts(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream stream(text + ",");
+  for (std::string entry; std::getline(stream, entry, ',');) {
+    try {
+      const HostEntry host = parse_entry(entry);
+      if (host.workers) throw Error(Code::invalid, "how many servers there are is said by --where server:N");
+      if (std::find(names.begin(), names.end(), host.name) != names.end())
+        throw Error(Code::invalid, "the host is named twice");
+      names.push_back(host.name);
+    } catch (const Error& error) {
+      throw Error(Code::invalid, fmt::format("entry '{}' of --servers-on {}: {}", entry, text, error.what()));
+    }
+  }
+  return names;
+}
+
 std::vector<HostEntry> parse_host_list(const std::string& text) {
   std::vector<HostEntry> entries;
   std::istringstream stream(text + ",");
@@ -135,6 +152,15 @@ std::vector<Host> place_workers(const std::vector<HostEntry>& entries, std::opti
   if (!workers || *workers == sum) return hosts;
   throw Error(Code::invalid,
               fmt::format("-n {} but the hosts have {} workers together: leave one of the two out", *workers, sum));
+}
+
+void place_servers(std::vector<Host>& hosts, const std::vector<std::string>& names, int servers) {
+  for (int server = 0; server < servers; ++server) {
+    const std::string& name = names[static_cast<std::size_t>(server) % names.size()];
+    auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& one) { return one.name == name; });
+    if (host == hosts.end()) host = hosts.insert(host, {.name = name, .workers = 0});
+    host->servers.push_back(server);
+  }
 }
 
 int workers_of(const std::vector<Host>& hosts) {

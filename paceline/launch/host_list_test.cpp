@@ -96,5 +96,33 @@ TEST(Placement, TooManyWorkersAreRefused) {
             "entry 'a:2' of --hosts a:65536,a:2: 65538 workers are more than 65536");
 }
 
+TEST(ServerHosts, AreNamesWithoutCounts) {
+  EXPECT_EQ(parse_server_hosts("a,me@10.0.0.2,[fe80::2]"), (std::vector<std::string>{"a", "me@10.0.0.2", "fe80::2"}));
+}
+
+TEST(ServerHosts, EachRefusalNamesTheEntry) {
+  for (const auto& [text, sentence] : std::vector<std::array<std::string, 2>>{
+           {"", "entry '' of --servers-on : the name of the host is missing"},
+           {"a,", "entry '' of --servers-on a,: the name of the host is missing"},
+           {"a:2", "entry 'a:2' of --servers-on a:2: how many servers there are is said by --where server:N"},
+           {"a,b,a", "entry 'a' of --servers-on a,b,a: the host is named twice"},
+           {"-x", "entry '-x' of --servers-on -x: '-x' is not the name of a host"}}) {
+    EXPECT_EQ(refusal([&, list = text] { parse_server_hosts(list); }), sentence);
+  }
+}
+
+TEST(ServerHosts, TakeServersInTurn) {
+  Hosts hosts = {{"a", 2}, {"b", 2}};
+  place_servers(hosts, {"b", "c"}, 5);
+  EXPECT_EQ(hosts, (Hosts{{"a", 2, {}}, {"b", 2, {0, 2, 4}}, {"c", 0, {1, 3}}}));
+  EXPECT_EQ(workers_of(hosts), 4);
+}
+
+TEST(ServerHosts, ThoseThatAreNotNeededAreLeftOut) {
+  Hosts hosts = {{"a", 1}};
+  place_servers(hosts, {"b", "c", "d"}, 2);
+  EXPECT_EQ(hosts, (Hosts{{"a", 1, {}}, {"b", 0, {0}}, {"c", 0, {1}}}));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -62,6 +63,20 @@ Bind bind_from(int number) {
   throw Error(Code::invalid, fmt::format("binding {} is unknown", number));
 }
 
+Json json_of(const ServerShare& servers) {
+  return {{"command", texts(servers.command)}, {"own", servers.own}, {"all", servers.all}};
+}
+ServerShare servers_from(const Json& json) {
+  return {.command = byte_strings(json.at("command")),
+          .own = json.at("own").get<std::vector<int>>(),
+          .all = json.at("all").get<int>()};
+}
+bool sound(const ServerShare& servers) {
+  const auto known = [&](int number) { return number >= 0 && number < servers.all; };
+  return servers.own.empty() ||
+         (!servers.command.empty() && std::all_of(servers.own.begin(), servers.own.end(), known));
+}
+
 HostJob job_from(const Json& json) {
   return {.command = byte_strings(json.at("command")),
           .environment = byte_strings(json.at("environment")),
@@ -70,6 +85,7 @@ HostJob job_from(const Json& json) {
           .first_rank = json.at("first_rank").get<int>(),
           .workers = json.at("workers").get<int>(),
           .size = json.at("size").get<int>(),
+          .servers = servers_from(json.at("servers")),
           .store = json.at("store").get<std::string>(),
           .secret = json.at("secret").get<std::string>(),
           .threads = number_or_none(json.at("threads")),
@@ -124,6 +140,7 @@ std::string job_line(const HostJob& job) {
                      {"first_rank", job.first_rank},
                      {"workers", job.workers},
                      {"size", job.size},
+                     {"servers", json_of(job.servers)},
                      {"store", job.store},
                      {"secret", job.secret},
                      {"threads", optional_number(job.threads)},
@@ -136,9 +153,11 @@ std::string job_line(const HostJob& job) {
 
 HostJob parse_job(std::string_view line) {
   HostJob job = read(line, "the job that the launcher sent", job_from);
-  const bool sound = !job.command.empty() && job.workers >= 1 && job.first_rank >= 0 && job.size >= job.workers &&
-                     job.first_rank <= job.size - job.workers && job.grace >= Duration(0);
-  if (!sound) throw Error(Code::invalid, "the job that the launcher sent makes no sense");
+  const bool some = job.workers >= 1 || (job.workers == 0 && !job.servers.own.empty());
+  const bool fits = some && job.first_rank >= 0 && job.size >= 1 && job.size >= job.workers &&
+                    job.first_rank <= job.size - job.workers;
+  if (job.command.empty() || !fits || !sound(job.servers) || job.grace < Duration(0))
+    throw Error(Code::invalid, "the job that the launcher sent makes no sense");
   return job;
 }
 

@@ -20,6 +20,7 @@
 #include "paceline/core/error.hpp"
 #include "paceline/launch/cores.hpp"
 #include "paceline/launch/crew.hpp"
+#include "paceline/launch/server_share.hpp"
 #include "paceline/launch/worker_environment.hpp"
 
 namespace paceline {
@@ -41,6 +42,7 @@ struct HostJob {
   Rank first_rank = 0;
   int workers = 1;
   int size = 1;
+  ServerShare servers = {};
   std::string store;  // host:port, as this host reaches it
   std::string secret;
   std::optional<int> threads;

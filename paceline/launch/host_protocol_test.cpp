@@ -105,5 +105,32 @@ TEST(HostProtocol, AMalformedReportIsRefused) {
   }
 }
 
+TEST(HostProtocol, ServersArriveAlsoOnAHostWithoutWorkers) {
+  HostJob job = kJob;
+  job.workers = 0;
+  job.first_rank = 8;
+  job.servers = {.command = {"paceline", "train-server", "when=bsp\xff"}, .own = {1, 3}, .all = 4};
+  const HostJob read = parse_job(one_line(job_line(job)));
+  EXPECT_EQ(read.workers, 0);
+  EXPECT_EQ(read.servers.command, job.servers.command);
+  EXPECT_EQ(read.servers.own, (std::vector<int>{1, 3}));
+  EXPECT_EQ(read.servers.all, 4);
+}
+
+TEST(HostProtocol, ServersThatMakeNoSenseAreRefused) {
+  const ServerShare good = {.command = {"paceline"}, .own = {0}, .all = 1};
+  for (const ServerShare& bad :
+       {ServerShare{.command = {}, .own = {0}, .all = 1}, ServerShare{.command = {"paceline"}, .own = {1}, .all = 1},
+        ServerShare{.command = {"paceline"}, .own = {-1}, .all = 1},
+        ServerShare{.command = {"paceline"}, .own = {}, .all = 1}}) {
+    HostJob job = kJob;
+    job.workers = 0;
+    job.servers = good;
+    EXPECT_NO_THROW(parse_job(one_line(job_line(job))));
+    job.servers = bad;
+    EXPECT_THROW(parse_job(one_line(job_line(job))), Error);
+  }
+}
+
 }  // namespace
 }  // namespace paceline

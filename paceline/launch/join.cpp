@@ -1,9 +1,8 @@
 #include "paceline/launch/join.hpp"
 
-#include <unistd.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -11,36 +10,18 @@
 #include "paceline/fabric/thread/thread.hpp"
 #include "paceline/launch/devices.hpp"
 #include "paceline/launch/environment.hpp"
-#include "paceline/launch/lifeline.hpp"
+#include "paceline/launch/job_state.hpp"
 #include "paceline/launch/meeting.hpp"
 #include "paceline/launch/proof.hpp"
 #include "paceline/launch/scheduler.hpp"
-#include "paceline/launch/store_host.hpp"
 
 namespace paceline {
-
-struct Job::State {
-  Rank rank = 0;
-  int size = 1;
-  std::string host;
-  SteadyClock clock;
-  // In the order in which they must outlive each other: the endpoint goes first.
-  std::optional<Lifeline> lifeline;
-  std::unique_ptr<StoreHost> store;
-  std::unique_ptr<Endpoint> endpoint;
-};
 
 namespace {
 
 std::optional<std::string> look_up(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-std::string host_name() {
-  std::array<char, 256> name = {};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 // Under a scheduler, rank 0 makes the secret and serves the store where the others can reach it.
@@ -70,6 +51,22 @@ void take_store(const std::string& shared, Environment& environment) {
 
 }  // namespace
 
+void Job::State::meet_others(const Environment& environment) {
+  const Terms terms{.secret = environment.secret};
+  const TimePoint deadline = clock.after(environment.join_timeout);
+  const bool serves = environment.rank == 0 && !environment.lifeline;
+  if (serves && !store)
+    store = std::make_unique<StoreHost>(StoreServerOptions{.address = environment.store, .terms = terms}, clock);
+  StoreClient client(environment.store, terms, deadline, clock);
+  meeting = meet_options(environment, deadline);
+  local_address = client.local_address();
+  if (size > 1) endpoint = meet(meeting, client);
+  // At once, so that servers see from the beginning whether their workers are still there.
+  const MeetOptions second = paceline::with_servers(meeting, servers);
+  if (servers > 0) with_servers = meet(second, client);
+  if (serves) await_all_met(servers > 0 ? second : meeting, client);
+}
+
 Job::Job(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Job::Job(Job&&) noexcept = default;
 Job& Job::operator=(Job&&) noexcept = default;
@@ -97,6 +94,11 @@ Job join(int /*argc*/, char** /*argv*/) {
     environment.rank = scheduler->rank();
     environment.size = scheduler->size();
   }
+  if (environment.rank >= environment.size)
+    throw Error(Code::invalid,
+                fmt::format("PACELINE_RANK is '{}', which of {} workers and {} servers is a server: this "
+                            "program is a worker",
+                            environment.rank, environment.size, environment.servers));
   // Children of this process have no part in the job.
   unsetenv("PACELINE_SECRET");
   unsetenv("PACELINE_LIFELINE");
@@ -104,12 +106,11 @@ Job join(int /*argc*/, char** /*argv*/) {
   auto state = std::make_unique<Job::State>();
   state->rank = environment.rank;
   state->size = environment.size;
+  state->servers = environment.servers;
   state->host = host_name();
   if (environment.lifeline) state->lifeline.emplace(*environment.lifeline);
-  if (environment.size == 1) {
-    state->endpoint = std::move(make_thread_endpoints(1).front());
-    return Job(std::move(state));
-  }
+  if (environment.size == 1) state->endpoint = std::move(make_thread_endpoints(1).front());
+  if (environment.size == 1 && environment.servers == 0) return Job(std::move(state));
 
   if (scheduler != nullptr) {
     if (environment.rank == 0) state->store = open_store(environment, state->clock);
@@ -117,22 +118,7 @@ Job join(int /*argc*/, char** /*argv*/) {
         state->store ? to_string(state->store->address()) + " " + environment.secret : std::string();
     take_store(scheduler->share(where, environment.join_timeout), environment);
   }
-  const Terms terms{.secret = environment.secret};
-  const TimePoint deadline = state->clock.after(environment.join_timeout);
-  const bool serves = environment.rank == 0 && !environment.lifeline;
-  if (serves && !state->store)
-    state->store =
-        std::make_unique<StoreHost>(StoreServerOptions{.address = environment.store, .terms = terms}, state->clock);
-  StoreClient client(environment.store, terms, deadline, state->clock);
-  state->endpoint = meet({.rank = environment.rank,
-                          .size = environment.size,
-                          .secret = environment.secret,
-                          .host = state->host,
-                          .timeout = environment.join_timeout,
-                          .deadline = deadline,
-                          .network = environment.network},
-                         client);
-  if (serves) await_all_met(environment.size, deadline, client);
+  state->meet_others(environment);
   return Job(std::move(state));
 }
 

@@ -32,6 +32,7 @@ class Job {
 
  private:
   friend Job join(int argc, char** argv);
+  friend struct Extension extend(Job& job, int more);
   struct State;
   explicit Job(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

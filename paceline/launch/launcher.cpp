@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "paceline/core/error.hpp"
 #include "paceline/launch/host_crew.hpp"
@@ -25,6 +26,12 @@ std::unique_ptr<StoreServer> open_store(const std::string& ip, PortRange ports, 
       if (error.code() != Code::system || port >= ports.last) throw;
     }
   }
+}
+
+std::vector<int> numbers_below(int end) {
+  std::vector<int> numbers(static_cast<std::size_t>(end));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
 }
 
 // What a job needs wherever its workers are. The spawner comes first, so that its guardian inherits nothing of the
@@ -55,6 +62,9 @@ int Launcher::run_here() {
                   .host = {},
                   .workers = options_.workers,
                   .size = options_.workers,
+                  .servers = {.command = options_.servers.command,
+                              .own = numbers_below(options_.servers.count),
+                              .all = options_.servers.count},
                   .store = to_string(store->address()),
                   .secret = secret_,
                   .threads = options_.threads,

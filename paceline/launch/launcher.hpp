@@ -24,6 +24,13 @@ struct HostOptions {
   std::vector<std::string> pass_also;  // variables that workers on other hosts get, beside PACELINE_*, UCX_*, OMP_*
 };
 
+// Servers in processes of their own: `count` of them, of the ranks after those of the workers. They end when the
+// workers have; if one fails, the job does. Where they run, `hosts` say; if there are none, here.
+struct ServerOptions {
+  std::vector<std::string> command;
+  int count = 0;
+};
+
 struct RunOptions {
   std::vector<std::string> command;  // the program and its arguments
   EnvironmentList environment;       // the launcher's own
@@ -37,6 +44,7 @@ struct RunOptions {
   std::optional<int> follower_code = {};
   // Exit codes of workers that have said everything themselves: they end the job as any other, without a word.
   std::vector<int> told_codes = {};
+  ServerOptions servers = {};
   PortRange ports = {};     // for the store to listen in
   HostOptions remote = {};  // if it names hosts, these decide about `workers`
 };

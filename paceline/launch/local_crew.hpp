@@ -1,4 +1,4 @@
-// LocalCrew: the workers of a job that run on this host.
+// LocalCrew: the workers of a job that run on this host, and its servers if they are processes of their own.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,7 @@
 #include "paceline/launch/crew.hpp"
 #include "paceline/launch/descriptors.hpp"
 #include "paceline/launch/outputs.hpp"
+#include "paceline/launch/server_share.hpp"
 #include "paceline/launch/spawner.hpp"
 #include "paceline/launch/worker.hpp"
 #include "paceline/launch/worker_environment.hpp"
@@ -22,6 +23,7 @@ struct LocalCrewOptions {
   Rank first_rank = 0;
   int workers = 1;
   int size = 1;  // of the whole job
+  ServerShare servers = {};
   std::string store;
   std::string secret;
   std::optional<int> threads;  // per worker; nullopt: cores / workers
@@ -49,10 +51,19 @@ class LocalCrew final : public Crew {
   void signal(int number) override;
 
  private:
-  std::optional<Failure> start_worker(Rank rank, const std::string& file, const Cores& cores);
+  struct Part {
+    Rank rank;
+    const std::vector<std::string>& command;
+    std::string file;  // where the command's program is
+    Cores cores;
+  };
+  std::optional<Failure> start_part(const Part& part);
+  std::string find(const std::vector<std::string>& command) const;
   EnvironmentList environment_of(Rank rank) const;
   std::optional<Failure> reap();
   bool is_follower(const Ending& ending) const;
+  bool workers_run() const;
+  std::string describe_rank(Rank rank) const;
   std::string here() const { return options_.host.empty() ? "" : " on " + options_.host; }
 
   // Constant after construction.
@@ -62,7 +73,7 @@ class LocalCrew final : public Crew {
   Pipe lifeline_;
 
   int threads_ = 1;
-  std::vector<Worker> workers_;
+  std::vector<Worker> workers_;  // then the servers
 };
 
 }  // namespace paceline

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "paceline/core/check.hpp"
-#include "paceline/launch/packing.hpp"
+#include "paceline/core/packing.hpp"
 #include "paceline/launch/proof.hpp"
 
 namespace paceline {

@@ -1,7 +1,7 @@
 #include "paceline/launch/server_session.hpp"
 
 #include "paceline/core/check.hpp"
-#include "paceline/launch/packing.hpp"
+#include "paceline/core/packing.hpp"
 
 namespace paceline {
 

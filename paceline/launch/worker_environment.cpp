@@ -17,7 +17,7 @@ auto find(const EnvironmentList& environment, const std::string& name) {
 }
 
 constexpr const char* kPassedPrefixes[] = {"PACELINE_", "UCX_", "OMP_"};
-constexpr const char* kOfOneWorker[] = {"PACELINE_RANK",   "PACELINE_SIZE",     "PACELINE_STORE",
+constexpr const char* kOfOneWorker[] = {"PACELINE_RANK",   "PACELINE_SIZE",     "PACELINE_SERVERS", "PACELINE_STORE",
                                         "PACELINE_SECRET", "PACELINE_LIFELINE", kJobVariable};
 
 bool is_passed(const std::string& name, const std::vector<std::string>& also) {
@@ -29,8 +29,12 @@ bool is_passed(const std::string& name, const std::vector<std::string>& also) {
 
 }  // namespace
 
-void set_variable(EnvironmentList& environment, const std::string& name, const std::string& value) {
+void remove_variable(EnvironmentList& environment, const std::string& name) {
   std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+}
+
+void set_variable(EnvironmentList& environment, const std::string& name, const std::string& value) {
+  remove_variable(environment, name);
   environment.push_back(name + "=" + value);
 }
 
@@ -50,6 +54,9 @@ std::string variable(const EnvironmentList& environment, const std::string& name
 EnvironmentList worker_environment(EnvironmentList base, const WorkerVariables& variables) {
   set_variable(base, "PACELINE_RANK", std::to_string(variables.rank));
   set_variable(base, "PACELINE_SIZE", std::to_string(variables.size));
+  // A launcher may itself be a worker of a job that has servers.
+  remove_variable(base, "PACELINE_SERVERS");
+  if (variables.servers > 0) set_variable(base, "PACELINE_SERVERS", std::to_string(variables.servers));
   set_variable(base, "PACELINE_STORE", variables.store);
   set_variable(base, kJobVariable, variables.job);
   set_variable(base, "PACELINE_SECRET", variables.secret);

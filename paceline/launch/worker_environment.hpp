@@ -13,6 +13,7 @@ using EnvironmentList = std::vector<std::string>;  // NAME=value
 // Empty if it is not set.
 std::string variable(const EnvironmentList& environment, const std::string& name);
 
+void remove_variable(EnvironmentList& environment, const std::string& name);
 void set_variable(EnvironmentList& environment, const std::string& name, const std::string& value);
 
 // What workers on other hosts get of the launcher's environment: PACELINE_*, UCX_* and OMP_*, but not what belongs to
@@ -22,6 +23,7 @@ EnvironmentList variables_to_pass(const EnvironmentList& environment, const std:
 struct WorkerVariables {
   Rank rank = 0;
   int size = 1;
+  int servers = 0;  // processes that are servers; from rank `size` on, this is one of them
   std::string store;
   std::string job;  // marks all processes of the job
   std::string secret;

@@ -47,5 +47,13 @@ TEST(VariablesToPass, TheSecretIsNotEvenPassedByName) {
   EXPECT_EQ(variables_to_pass({"PACELINE_SECRET=s"}, {"PACELINE_SECRET"}), EnvironmentList{});
 }
 
+TEST(WorkerEnvironment, TellsHowManyServersThereAreAndNothingOfThoseOfAnotherJob) {
+  EXPECT_EQ(variable(worker_environment({"PACELINE_SERVERS=9"}, kWorker), "PACELINE_SERVERS"), "");
+  WorkerVariables worker = kWorker;
+  worker.servers = 2;
+  EXPECT_EQ(variable(worker_environment({"PACELINE_SERVERS=9"}, worker), "PACELINE_SERVERS"), "2");
+  EXPECT_EQ(variables_to_pass({"PACELINE_SERVERS=2"}, {}), EnvironmentList{});
+}
+
 }  // namespace
 }  // namespace paceline

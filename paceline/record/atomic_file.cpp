@@ -55,56 +55,45 @@ void sync_folder(const fs::path& folder) {
   if (file.number() < 0 || (::fsync(file.number()) != 0 && errno != EINVAL)) throw failure("sync", name, errno);
 }
 
-// A new file beside `path`, which is gone again with this object unless it took the path's name.
-class TemporaryFile {
- public:
-  // Exclusively, so that neither a thread nor a process with the same number on another host writes the same one.
-  explicit TemporaryFile(const std::string& path) : path_(path) {
-    for (int i = 0; number_ < 0; ++i) {
-      name_ = fmt::format("{}{}{}-{}", path, kTemporaryMark, ::getpid(), i);
-      number_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (number_ < 0 && errno != EEXIST) throw failure("write", path, errno);
-    }
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    ::close(number_);
-    if (!published_) ::unlink(name_.c_str());
-  }
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(number_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) throw failure("write", path_, written < 0 ? errno : EIO);
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-  }
-
-  void publish() {
-    if (::fsync(number_) != 0) throw failure("write", path_, errno);
-    if (::rename(name_.c_str(), path_.c_str()) != 0) throw failure("write", path_, errno);
-    published_ = true;
-    sync_folder(fs::path(path_).parent_path());
-  }
-
- private:
-  const std::string path_;
-  std::string name_;
-  int number_ = -1;
-  bool published_ = false;
-};
-
 }  // namespace
 
-void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+// Opened exclusively, so that neither a thread nor a process with the same number on another host writes the same one.
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
   std::error_code unknown;
   if (const auto status = fs::status(path, unknown); fs::exists(status) && !fs::is_regular_file(status)) {
     throw Error(Code::invalid,
                 fmt::format("cannot write {}: it is there and is not a file; choose another name", path));
   }
-  TemporaryFile file(path);
+  for (int i = 0; number_ < 0; ++i) {
+    name_ = fmt::format("{}{}{}-{}", path, kTemporaryMark, ::getpid(), i);
+    number_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (number_ < 0 && errno != EEXIST) throw failure("write", path, errno);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  ::close(number_);
+  if (!published_) ::unlink(name_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(number_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) throw failure("write", path_, written < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::publish() {
+  if (::fsync(number_) != 0) throw failure("write", path_, errno);
+  if (::rename(name_.c_str(), path_.c_str()) != 0) throw failure("write", path_, errno);
+  published_ = true;
+  sync_folder(fs::path(path_).parent_path());
+}
+
+void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  AtomicFile file(path);
   for (const auto part : parts) file.write(part);
   file.publish();
 }
@@ -129,7 +118,7 @@ void require_writable_folder(const std::string& path) {
   if (path.empty()) throw Error(Code::invalid, "the name of the folder is empty; name one that can be written to");
   try {
     make_folder(path);
-    TemporaryFile(path + "/write-check").write(std::as_bytes(std::span("x")));
+    AtomicFile(path + "/write-check").write(std::as_bytes(std::span("x")));
   } catch (const Error& error) {
     throw Error(Code::invalid, fmt::format("the folder {} cannot be used: {}", path, error.what()));
   }

@@ -9,6 +9,27 @@
 
 namespace paceline {
 
+// A new file beside `path`, which is gone again with this object unless it took the path's name: for files that are
+// written piece by piece. What is not a plain file (a folder, a device) is Error{invalid}; a failure (full disk, no
+// permission) is Error{system}; both name the path. Owned by one thread.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  // Synced and renamed, and its folder synced: once, at the end.
+  void publish();
+
+ private:
+  const std::string path_;
+  std::string name_;
+  int number_ = -1;
+  bool published_ = false;
+};
+
 // Written beside, synced (file and folder), renamed: a reader sees the old file or the new one, never a part. On any
 // failure (full disk, no permission) the temporary file is removed and Error{system} names the path. What is not a
 // plain file (a folder, a device) is Error{invalid}: the rename would put a file in its place.

@@ -23,14 +23,18 @@ using Parts = std::span<const std::span<const std::byte>>;
 
 constexpr std::string_view kFormat = "paceline checkpoint ";
 constexpr int kVersion = 1;
+constexpr int kVersionWithRows = 2;  // whose readers must not leave them out
 constexpr std::string_view kSuffix = ".ckpt";
+constexpr std::string_view kRowsSuffix = ".rows";
 // In a header without spaces this stands only before the checksum: inside a string its quotes would be escaped.
 constexpr std::string_view kChecksumKey = "\"checksum\":\"";
 constexpr std::string_view kNoChecksum = "00000000000000000000000000000000";
 constexpr int kMaxStateDepth = 64;
 constexpr const char* kForeign = "it is not a paceline checkpoint; name a file that paceline saved";
 
-std::string file_name(std::int64_t step) { return fmt::format("step-{:09}{}", step, kSuffix); }
+std::string file_name(std::int64_t step, std::string_view suffix = kSuffix) {
+  return fmt::format("step-{:09}{}", step, suffix);
+}
 
 std::optional<std::int64_t> parse_step(std::string_view text) {
   std::int64_t step = -1;
@@ -40,17 +44,18 @@ std::optional<std::int64_t> parse_step(std::string_view text) {
 }
 
 // Of exactly the names that save gives; a folder may hold anything else.
-std::optional<std::int64_t> step_of(std::string_view name) {
+std::optional<std::int64_t> step_of(std::string_view name, std::string_view suffix = kSuffix) {
   constexpr std::string_view prefix = "step-";
-  if (!name.starts_with(prefix) || !name.ends_with(kSuffix)) return std::nullopt;
-  if (name.size() < prefix.size() + kSuffix.size()) return std::nullopt;
-  const auto step = parse_step(name.substr(prefix.size(), name.size() - prefix.size() - kSuffix.size()));
-  return step && file_name(*step) == name ? step : std::nullopt;
+  if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
+  if (name.size() < prefix.size() + suffix.size()) return std::nullopt;
+  const auto step = parse_step(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
+  return step && file_name(*step, suffix) == name ? step : std::nullopt;
 }
 
 bool is_left_over(std::string_view name) {
   const std::size_t mark = name.find(kTemporaryMark);
-  return mark != std::string_view::npos && step_of(name.substr(0, mark));
+  return mark != std::string_view::npos &&
+         (step_of(name.substr(0, mark)) || step_of(name.substr(0, mark), kRowsSuffix));
 }
 
 std::vector<std::string> names_in(const std::string& folder) {
@@ -122,16 +127,29 @@ std::string fault(const SafetensorsFile& file) {
   const std::string* format = find(file, "format");
   if (!format || !format->starts_with(kFormat)) return kForeign;
   const auto version = parse_step(std::string_view(*format).substr(kFormat.size()));
-  if (version && *version > kVersion)
+  if (version && *version > kVersionWithRows)
     return fmt::format("it is of the later format {}; use a newer paceline", *version);
   const std::string* stored = find(file, "checksum");
   if (!stored || *stored != checksum_of_file(file.bytes()))
     return "its checksum does not match, it is damaged; use an earlier one";
   const std::string* step = find(file, "step");
-  if (*format != fmt::format("{}{}", kFormat, kVersion) || !step || !parse_step(*step) || !find(file, "state")) {
+  if (version != (find(file, "rows") ? kVersionWithRows : kVersion) || !step || !parse_step(*step) ||
+      !find(file, "state")) {
     return kForeign;
   }
   return {};
+}
+
+std::string rows_beside(const std::string& path) {
+  return path.substr(0, path.size() - std::min(path.size(), kSuffix.size())) + std::string(kRowsSuffix);
+}
+
+// Why the rows that a checkpoint needs are not those beside it; empty if they are.
+std::string fault_of_rows(const std::string& rows, const std::string& checksum) try {
+  if (checksum_of_rows(rows) == checksum) return {};
+  return fmt::format("{} is of another checkpoint; use an earlier one", rows);
+} catch (const Error& error) {
+  return error.what();
 }
 
 }  // namespace
@@ -141,28 +159,45 @@ CheckpointFiles::CheckpointFiles(std::string folder, int keep)
   if (keep < 1) throw Error(Code::invalid, fmt::format("cannot keep {} checkpoints; keep at least 1", keep));
 }
 
-void CheckpointFiles::save(std::int64_t step, const json& state, std::span<const NamedArray> arrays) {
+void CheckpointFiles::save(std::int64_t step, const json& state, std::span<const NamedArray> arrays,
+                           const std::string& rows) {
   if (step < 0) throw Error(Code::invalid, fmt::format("cannot save step {}; steps start at 0", step));
-  std::string header = safetensors_header(arrays, {{"format", fmt::format("{}{}", kFormat, kVersion)},
-                                                   {"step", fmt::format("{}", step)},
-                                                   {"state", state_text(step, state)},
-                                                   {"checksum", std::string(kNoChecksum)}});
+  std::map<std::string, std::string> metadata = {
+      {"format", fmt::format("{}{}", kFormat, rows.empty() ? kVersion : kVersionWithRows)},
+      {"step", fmt::format("{}", step)},
+      {"state", state_text(step, state)},
+      {"checksum", std::string(kNoChecksum)}};
+  if (!rows.empty()) metadata["rows"] = rows;
+  std::string header = safetensors_header(arrays, metadata);
   const auto parts = safetensors_parts(header, arrays);
   // In place and of the same length: `parts` sees the digits.
   const std::string digits = checksum(parts);
   std::copy(digits.begin(), digits.end(), header.begin() + header.find(kChecksumKey) + kChecksumKey.size());
 
   make_folder(folder_);
-  remove_left_overs();  // first, for they take space
+  remove_left_overs(step);  // first, for they take space
   write_atomically(path_in(folder_, file_name(step)), parts);
   remove_before(step);
 }
 
+RowsFileWriter CheckpointFiles::begin_rows(std::int64_t step) const {
+  make_folder(folder_);
+  remove_left_overs(step);
+  return RowsFileWriter(rows_path(step));
+}
+
+std::string CheckpointFiles::rows_path(std::int64_t step) const {
+  return path_in(folder_, file_name(step, kRowsSuffix));
+}
+
 // What cannot be removed stays: the checkpoint is safe, and the next save tries again.
-void CheckpointFiles::remove_left_overs() const {
+// Rows without a checkpoint are left over too, unless they wait for the one that is being saved.
+void CheckpointFiles::remove_left_overs(std::int64_t step) const {
   std::error_code stays;
   for (const std::string& name : names_in(folder_)) {
-    if (is_left_over(name)) fs::remove(path_in(folder_, name), stays);
+    const auto rows = step_of(name, kRowsSuffix);
+    const bool alone = rows && *rows != step && !fs::exists(path_in(folder_, file_name(*rows)));
+    if (alone || is_left_over(name)) fs::remove(path_in(folder_, name), stays);
   }
 }
 
@@ -170,7 +205,9 @@ void CheckpointFiles::remove_before(std::int64_t step) const {
   std::size_t kept = 0;
   std::error_code stays;
   for (const std::int64_t other : steps_in(folder_)) {
-    if (other <= step && ++kept > keep_) fs::remove(path_in(folder_, file_name(other)), stays);
+    if (other > step || ++kept <= keep_) continue;
+    fs::remove(path_in(folder_, file_name(other)), stays);
+    fs::remove(path_in(folder_, file_name(other, kRowsSuffix)), stays);
   }
 }
 
@@ -182,13 +219,16 @@ std::vector<std::string> CheckpointFiles::list() const {
 
 Checkpoint CheckpointFiles::load(const std::string& path) const {
   SafetensorsFile file(path);
-  if (const std::string wrong = fault(file); !wrong.empty()) {
-    throw Error(Code::invalid, fmt::format("{} cannot be loaded: {}", path, wrong));
-  }
+  std::string wrong = fault(file);
+  const std::string* rows = find(file, "rows");
+  if (wrong.empty() && rows != nullptr) wrong = fault_of_rows(rows_beside(path), *rows);
+  if (!wrong.empty()) throw Error(Code::invalid, fmt::format("{} cannot be loaded: {}", path, wrong));
   try {
     const std::int64_t step = parse_step(*find(file, "step")).value();
     json state = parse_state(*find(file, "state"));
-    return {.step = step, .state = std::move(state), .arrays = std::move(file), .path = path};
+    std::string beside = rows != nullptr ? rows_beside(path) : std::string();
+    return {
+        .step = step, .state = std::move(state), .arrays = std::move(file), .path = path, .rows = std::move(beside)};
   } catch (const std::exception& error) {
     throw Error(Code::invalid, fmt::format("{} cannot be loaded: its state is not good: {}", path, error.what()));
   }

@@ -44,7 +44,7 @@ class FolderTest : public testing::Test {
   std::string folder_;
 };
 
-using AtomicFile = FolderTest;
+using AtomicFileTest = FolderTest;
 class CheckpointFilesTest : public FolderTest {
  protected:
   void save(int keep, std::int64_t step, std::size_t count = 4) const {
@@ -126,7 +126,7 @@ void fill_disk() {
   setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-TEST_F(AtomicFile, IsReadAsWrittenAndReplaced) {
+TEST_F(AtomicFileTest, IsReadAsWrittenAndReplaced) {
   for (const std::string& text : {std::string("first"), std::string(), std::string(100'000, 'x') + '\0' + "end"}) {
     write_atomically(path("a"), text);
     EXPECT_EQ(read_file(path("a")), text);
@@ -134,13 +134,13 @@ TEST_F(AtomicFile, IsReadAsWrittenAndReplaced) {
   EXPECT_EQ(names(), std::vector<std::string>{"a"});
 }
 
-TEST_F(AtomicFile, HasTheRightsThatTheUserGivesToNewFiles) {
+TEST_F(AtomicFileTest, HasTheRightsThatTheUserGivesToNewFiles) {
   write_atomically(path("a"), "text");
   put("b", "text");
   EXPECT_EQ(fs::status(path("a")).permissions(), fs::status(path("b")).permissions());
 }
 
-TEST_F(AtomicFile, AFullDiskLeavesTheOldFileAndNothingElse) {
+TEST_F(AtomicFileTest, AFullDiskLeavesTheOldFileAndNothingElse) {
   write_atomically(path("a"), "old");
   const auto work = [this] {
     fill_disk();
@@ -151,13 +151,13 @@ TEST_F(AtomicFile, AFullDiskLeavesTheOldFileAndNothingElse) {
   EXPECT_EQ(names(), std::vector<std::string>{"a"});
 }
 
-TEST_F(AtomicFile, AnErrorNamesThePath) {
+TEST_F(AtomicFileTest, AnErrorNamesThePath) {
   EXPECT_TRUE(throws(Code::system, path("no/a"), [this] { write_atomically(path("no/a"), "text"); }));
   EXPECT_TRUE(throws(Code::system, path("no"), [this] { read_file(path("no")); }));
   EXPECT_TRUE(throws(Code::system, folder_, [this] { read_file(folder_); }));
 }
 
-TEST_F(AtomicFile, NeverTakesThePlaceOfAFolderOrADevice) {
+TEST_F(AtomicFileTest, NeverTakesThePlaceOfAFolderOrADevice) {
   fs::create_directory(path("folder"));
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   EXPECT_TRUE(throws(Code::invalid, path("folder"), [this] { write_atomically(path("folder"), "text"); }));
@@ -165,17 +165,17 @@ TEST_F(AtomicFile, NeverTakesThePlaceOfAFolderOrADevice) {
   EXPECT_TRUE(throws(Code::system, path("pipe"), [this] { read_file(path("pipe")); }));
 }
 
-TEST_F(AtomicFile, FilesWithoutASizeAreRead) {
+TEST_F(AtomicFileTest, FilesWithoutASizeAreRead) {
   EXPECT_NE(read_file("/proc/self/status").find("Pid"), std::string::npos);
 }
 
-TEST_F(AtomicFile, AWritableFolderIsMadeAndLeftEmpty) {
+TEST_F(AtomicFileTest, AWritableFolderIsMadeAndLeftEmpty) {
   for (const char* name : {"a/b/c", "d/e/", ""}) require_writable_folder(path(name));
   EXPECT_TRUE(fs::is_empty(path("a/b/c")));
   EXPECT_TRUE(fs::is_empty(path("d/e")));
 }
 
-TEST_F(AtomicFile, AFolderThatCannotBeUsedIsRefusedByName) {
+TEST_F(AtomicFileTest, AFolderThatCannotBeUsedIsRefusedByName) {
   put("file", "");
   for (const std::string& name : {path("file"), path("file/inside")}) {
     EXPECT_TRUE(throws(Code::invalid, name, [&] { require_writable_folder(name); }));
@@ -183,7 +183,7 @@ TEST_F(AtomicFile, AFolderThatCannotBeUsedIsRefusedByName) {
   EXPECT_TRUE(throws(Code::invalid, "empty", [] { require_writable_folder(""); }));
 }
 
-TEST_F(AtomicFile, AFolderWithoutPermissionIsRefused) {
+TEST_F(AtomicFileTest, AFolderWithoutPermissionIsRefused) {
   write_atomically(path("a"), "old");
   fs::permissions(folder_, fs::perms(0555));
   const auto work = [this] {
@@ -345,7 +345,7 @@ TEST_F(CheckpointFilesTest, FilesOfOthersAreRefusedWithTheReason) {
   };
   EXPECT_NE(reason({}).find("not a paceline checkpoint"), std::string::npos);
   EXPECT_NE(reason({{"format", "pt"}}).find("not a paceline checkpoint"), std::string::npos);
-  EXPECT_NE(reason({{"format", "paceline checkpoint 2"}}).find("later format 2"), std::string::npos);
+  EXPECT_NE(reason({{"format", "paceline checkpoint 3"}}).find("later format 3"), std::string::npos);
   EXPECT_NE(reason({{"format", "paceline checkpoint 1"}}).find("checksum"), std::string::npos);
   EXPECT_NE(reason({{"format", "paceline checkpoint 1"}, {"checksum", ""}}).find("checksum"), std::string::npos);
   EXPECT_NE(reason({{"format", "paceline checkpoint 1"}, {"checksum", digits}}).find("checksum"), std::string::npos);

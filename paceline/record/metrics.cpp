@@ -70,6 +70,30 @@ WorkerTime worker_from(const json& object) {
   return worker;
 }
 
+ordered_json to_json(const StalenessFigures& figures) {
+  return {{"mean", figures.mean},
+          {"variance", figures.variance},
+          {"max", figures.max},
+          {"violations", figures.violations},
+          {"histogram", figures.histogram},
+          {"mean_missed", figures.mean_missed},
+          {"variance_missed", figures.variance_missed},
+          {"max_missed", figures.max_missed}};
+}
+
+StalenessFigures staleness_from(const json& object) {
+  StalenessFigures figures = {.mean = number(object, "mean"),
+                              .variance = number(object, "variance"),
+                              .max = integer<std::int64_t>(object, "max"),
+                              .violations = integer<std::int64_t>(object, "violations"),
+                              .mean_missed = number(object, "mean_missed"),
+                              .variance_missed = number(object, "variance_missed"),
+                              .max_missed = integer<std::int64_t>(object, "max_missed")};
+  for (const json& count : array(object, "histogram"))
+    figures.histogram.push_back(static_cast<std::int64_t>(as_number(count, "histogram")));
+  return figures;
+}
+
 }  // namespace
 
 double WorkerTime::total() const {
@@ -95,10 +119,14 @@ ordered_json to_json(const EpochMetrics& metrics) {
   record["test_loss"] = metrics.test_loss;
   record["test_accuracy"] = metrics.test_accuracy;
   if (metrics.test_rmse) record["test_rmse"] = *metrics.test_rmse;
+  if (metrics.test_auc) record["test_auc"] = *metrics.test_auc;
   record["samples_per_s"] = metrics.samples_per_s;
   record["wait_share"] = metrics.wait_share;
   record["bytes_sent"] = metrics.bytes_sent;
+  if (metrics.bytes_between_hosts) record["bytes_between_hosts"] = *metrics.bytes_between_hosts;
+  if (metrics.bytes_between_sites) record["bytes_between_sites"] = *metrics.bytes_between_sites;
   record["learning_rate"] = metrics.learning_rate;
+  if (metrics.staleness) record["staleness"] = to_json(*metrics.staleness);
   record["workers"] = ordered_json::array();
   for (const WorkerTime& worker : metrics.workers) record["workers"].push_back(worker_json(worker));
   return record;
@@ -115,10 +143,16 @@ EpochMetrics epoch_metrics_from(const json& object) {
                           .test_loss = number(object, "test_loss"),
                           .test_accuracy = number(object, "test_accuracy"),
                           .test_rmse = optional_number(object, "test_rmse"),
+                          .test_auc = optional_number(object, "test_auc"),
                           .samples_per_s = number(object, "samples_per_s"),
                           .wait_share = number(object, "wait_share"),
                           .bytes_sent = integer<std::uint64_t>(object, "bytes_sent"),
                           .learning_rate = number(object, "learning_rate")};
+  for (const auto& [key, member] : {std::pair{"bytes_between_hosts", &EpochMetrics::bytes_between_hosts},
+                                    std::pair{"bytes_between_sites", &EpochMetrics::bytes_between_sites}}) {
+    if (object.contains(key)) metrics.*member = integer<std::uint64_t>(object, key);
+  }
+  if (object.contains("staleness")) metrics.staleness = staleness_from(object["staleness"]);
   for (const json& worker : array(object, "workers")) metrics.workers.push_back(worker_from(worker));
   return metrics;
 }

@@ -34,6 +34,17 @@ struct WorkerTime {
 // What a model is measured by: of classes the share that is right, of numbers how far off they are.
 enum class Score { accuracy, rmse };
 
+// How old what workers read from servers was, of all workers so far.
+struct StalenessFigures {
+  double mean = 0, variance = 0;  // of reads, in clocks
+  std::int64_t max = 0;
+  std::int64_t violations = 0;               // reads that broke the plan's bound
+  std::vector<std::int64_t> histogram = {};  // of reads: see Staleness
+  // In updates: what gradients had missed when servers applied them; where workers apply them, what reads lacked.
+  double mean_missed = 0, variance_missed = 0;
+  std::int64_t max_missed = 0;
+};
+
 struct EpochMetrics {
   int epoch = 0;
   std::int64_t step = 0;
@@ -45,10 +56,14 @@ struct EpochMetrics {
   double test_accuracy = 0;
   // Where a number is predicted: the root of the mean squared error. Accuracies mean nothing then.
   std::optional<double> test_rmse = {};
+  std::optional<double> test_auc = {};  // of clicks: see ranking.hpp
   double samples_per_s = 0;
   double wait_share = 0;         // mean over workers
   std::uint64_t bytes_sent = 0;  // by all workers, so far
+  // Of these, where there are several.
+  std::optional<std::uint64_t> bytes_between_hosts = {}, bytes_between_sites = {};
   double learning_rate = 0;
+  std::optional<StalenessFigures> staleness = {};
   std::vector<WorkerTime> workers = {};
 
   Score score() const { return test_rmse ? Score::rmse : Score::accuracy; }

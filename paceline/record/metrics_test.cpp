@@ -83,6 +83,19 @@ TEST(EpochMetrics, ARunWithoutValidationHasNoKeysForIt) {
   EXPECT_FALSE(epoch_metrics_from(written).valid_accuracy.has_value());
 }
 
+TEST(EpochMetrics, BytesBetweenHostsAndSitesAreThoseOfRunsThatHaveSome) {
+  EpochMetrics metrics = sample();
+  EXPECT_FALSE(through_text(to_json(metrics)).contains("bytes_between_hosts"));
+  EXPECT_FALSE(epoch_metrics_from(through_text(to_json(metrics))).bytes_between_sites.has_value());
+  metrics.bytes_between_hosts = 12;
+  metrics.bytes_between_sites = 7;
+  json written = through_text(to_json(metrics));
+  EXPECT_EQ(epoch_metrics_from(written).bytes_between_hosts, 12u);
+  EXPECT_EQ(epoch_metrics_from(written).bytes_between_sites, 7u);
+  written["bytes_between_sites"] = "many";
+  EXPECT_NE(error_of(written).find("\"bytes_between_sites\""), std::string::npos);
+}
+
 TEST(EpochMetrics, LinesOfEarlierVersionsHaveNoRmse) {
   EpochMetrics metrics = sample();
   EXPECT_EQ(epoch_metrics_from(through_text(to_json(metrics))).test_rmse, 1.25);

@@ -146,9 +146,15 @@ std::string epoch_line(const EpochMetrics& metrics, int epochs) {
     add_share("train", metrics.train_accuracy);
     if (metrics.valid_accuracy) add_share("valid", *metrics.valid_accuracy);
     add_share("test", metrics.test_accuracy);
+    if (metrics.test_auc) line += fmt::format("  log loss {:.4f}  AUC {:.4f}", metrics.test_loss, *metrics.test_auc);
   }
   line += fmt::format("  {} samples/s", rounded(metrics.samples_per_s));
   add_share("wait", metrics.wait_share);
+  if (metrics.staleness) {
+    line += fmt::format("  stale {:.2f} clocks, at most {}", metrics.staleness->mean, metrics.staleness->max);
+    if (metrics.staleness->violations > 0)
+      line += fmt::format(", {} reads past the bound", with_thousands(metrics.staleness->violations));
+  }
   return line + fmt::format("  {:.1f} s", metrics.seconds);
 }
 

@@ -5,6 +5,7 @@
 #include "paceline/record/report_data.hpp"
 #include "paceline/record/report_layers.hpp"
 #include "paceline/record/report_page.hpp"
+#include "paceline/record/report_staleness.hpp"
 #include "paceline/record/report_tables.hpp"
 #include "paceline/record/report_words.hpp"
 #include "paceline/record/straggler.hpp"
@@ -38,6 +39,7 @@ std::string render_report(const ReportInput& input) {
                       {"worker_table", worker_table(workers)},
                       {"goal", report_score(input) == Score::rmse ? "Root mean squared error" : "Accuracy"},
                       {"epoch_table", epoch_table(input.epochs)},
+                      {"staleness", staleness_section(input)},
                       {"layers", layer_section(input)},
                       {"config_table", config_table(input.config)},
                       {"result_table", result_table(input.final)},

@@ -13,9 +13,10 @@ namespace paceline {
 
 // What the page knows of a run; any of it may be empty. All of `config` and `final` is shown in tables; these keys also
 // make the headline, where they exist:
-//   config: model, data, workers, plan (a string or number, or an object with a "name")
+//   config: model, data, workers, plan, between_sites, servers_on (a string or number, or an object with a "name")
 //   final:  stop_reason ("reached accuracy 0.9", "interrupted"), test_accuracy, test_loss, samples_per_s, seconds,
-//           wait_share, bytes_sent, test_rmse; figures that are missing come from the last epoch
+//           wait_share, bytes_sent, bytes_between_sites, bytes_between_hosts, test_rmse; figures that are missing come
+//           from the last epoch, but those between sites and hosts
 struct ReportInput {
   nlohmann::json config = {};
   std::vector<EpochMetrics> epochs = {};

@@ -81,6 +81,17 @@ TEST(Report, BeginsWithWhatWasTrainedAndHowItEnded) {
   EXPECT_TRUE(contains(page, "<td>steps</td><td>20,000</td>"));
 }
 
+TEST(Report, TellsWhatCrossedBetweenHostsOrSites) {
+  ReportInput input = sample();
+  EXPECT_TRUE(contains(render_report(input), "<small>by all workers</small>"));
+  input.final["bytes_between_hosts"] = 2048;
+  EXPECT_TRUE(contains(render_report(input), "<small>by all workers, 2.0 KiB between hosts</small>"));
+  input.final["bytes_between_sites"] = 1024;
+  input.config["between_sites"] = "when=local:4";
+  EXPECT_TRUE(contains(render_report(input), "<small>by all workers, 1.0 KiB between sites</small>"));
+  EXPECT_TRUE(contains(render_report(input), "plan ring · between sites when=local:4"));
+}
+
 TEST(Report, NamesTheStragglerAndMarksItsBar) {
   const std::string page = render_report(sample());
   EXPECT_TRUE(contains(page, "Rank 1 on host node computes 2.0× as long as the median of the others"));

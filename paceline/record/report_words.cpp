@@ -71,7 +71,15 @@ std::string time_tile(const ReportInput& input) {
 std::string bytes_tile(const ReportInput& input) {
   const double bytes = last(input, "bytes_sent", &EpochMetrics::bytes_sent);
   const bool known = bytes >= 0 && bytes < 1e19;
-  return tile("Sent", known ? byte_count(static_cast<std::uint64_t>(bytes)) : "–", "by all workers");
+  std::string note = "by all workers";
+  for (const auto& [key, where] :
+       {std::pair{"bytes_between_sites", "sites"}, std::pair{"bytes_between_hosts", "hosts"}}) {
+    const auto part = figure(input.final, key);
+    if (!part || !(*part >= 0 && *part < 1e19)) continue;
+    note += fmt::format(", {} between {}", byte_count(static_cast<std::uint64_t>(*part)), where);
+    break;  // where hosts are sites, the two are the same
+  }
+  return tile("Sent", known ? byte_count(static_cast<std::uint64_t>(bytes)) : "–", note);
 }
 
 std::size_t host_count(const ReportInput& input) {
@@ -115,6 +123,8 @@ std::string report_subtitle(const ReportInput& input) {
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " · ") + part; };
   if (host_count(input) > 1) add(fmt::format("{} hosts", host_count(input)));
   if (const std::string plan = word(input.config, "plan"); !plan.empty()) add("plan " + plan);
+  if (const std::string plan = word(input.config, "between_sites"); !plan.empty()) add("between sites " + plan);
+  if (const std::string hosts = word(input.config, "servers_on"); !hosts.empty()) add("servers on " + hosts);
   return text;
 }
 

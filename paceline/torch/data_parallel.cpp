@@ -3,16 +3,20 @@
 #include <utility>
 
 #include "paceline/torch/data_parallel_state.hpp"
+#include "paceline/torch/server_side.hpp"
 
 namespace paceline {
 
 DataParallel::DataParallel(Job& job, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
                            std::string_view plan, DataParallelOptions options)
-    : DataParallel(job.endpoint(), job.group(), model, optimizer, plan, std::move(options)) {}
+    : servers_(ServerSide::of(job, parse_plan(plan))),
+      state_(std::make_unique<State>(servers_ ? servers_->endpoint() : job.endpoint(), job.group(), model, optimizer,
+                                     plan, std::move(options), servers_ ? servers_->ranks() : std::vector<Rank>())) {}
 
 DataParallel::DataParallel(Endpoint& endpoint, const Group& group, torch::nn::Module& model,
                            torch::optim::Optimizer& optimizer, std::string_view plan, DataParallelOptions options)
-    : state_(std::make_unique<State>(endpoint, group, model, optimizer, plan, std::move(options))) {}
+    : state_(
+          std::make_unique<State>(endpoint, group, model, optimizer, plan, std::move(options), std::vector<Rank>())) {}
 
 DataParallel::~DataParallel() = default;
 
@@ -31,7 +35,14 @@ void DataParallel::sync_buffers() { state_->sync_buffers(); }
 void DataParallel::sync_optimizer() { state_->sync_optimizer(); }
 void DataParallel::check_replicas() { state_->check_replicas(); }
 std::int64_t DataParallel::steps() const { return state_->steps; }
-void DataParallel::set_steps(std::int64_t steps) { state_->steps = steps; }
+void DataParallel::set_steps(std::int64_t steps) { state_->set_steps(steps); }
+bool DataParallel::met() const { return state_->met(); }
+bool DataParallel::takes_part() { return state_->takes_part(); }
+std::optional<ServerStatistics> DataParallel::server_statistics() { return state_->server_statistics(); }
+void DataParallel::note_loss(double loss) { state_->note_loss(loss); }
+std::vector<std::string> DataParallel::take_remarks() { return state_->take_remarks(); }
+Session& DataParallel::session() { return state_->session(); }
+std::vector<Table> DataParallel::server_tables() { return state_->server_tables(); }
 std::size_t DataParallel::buckets() const { return state_->buckets(); }
 Communicator& DataParallel::communicator() { return state_->user; }
 

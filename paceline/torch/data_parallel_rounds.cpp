@@ -119,6 +119,12 @@ void DataParallel::State::lend() {
 // ---- the end of training, or of an epoch
 
 void DataParallel::State::drain(const Between& between) {
+  if (mixer_) {
+    refuse_unfinished("drain()");
+    mixer_->drain();
+    if (check_is_due()) check_replicas();
+    return;
+  }
   if (rounds_.empty()) return;
   refuse_unfinished("drain()");
   while (!rounds_.empty()) {
@@ -137,9 +143,9 @@ void DataParallel::State::drain(const Between& between) {
 // flags when nobody has. Costs one round of zeros in which nobody has a batch, and nothing before.
 void DataParallel::State::join(const Between& between) {
   refuse_unfinished("join()");
-  while (shadow_step(between)) {
+  while (!alone() && shadow_step(between)) {
   }
-  drain(between);
+  mixer_ ? join_alone() : drain(between);
 }
 
 bool DataParallel::State::shadow_step(const Between& between) {
@@ -161,7 +167,7 @@ bool DataParallel::State::shadow_step(const Between& between) {
     between();
   }
   if (due_) apply();
-  begin_round();
+  end_step();
   return true;
 }
 

@@ -24,6 +24,12 @@ CommunicatorOptions timed(CommunicatorOptions options) {
   return options;
 }
 
+Plan checked_plan(std::string_view text) {
+  Plan plan = parse_plan(text);
+  check(plan);
+  return plan;
+}
+
 // Backward produces gradients from the last layer to the first.
 std::vector<std::size_t> reversed(std::size_t count) {
   std::vector<std::size_t> order(count);
@@ -34,34 +40,46 @@ std::vector<std::size_t> reversed(std::size_t count) {
 }  // namespace
 
 DataParallel::State::State(Endpoint& endpoint, const Group& group, torch::nn::Module& model,
-                           torch::optim::Optimizer& optimizer, std::string_view plan, DataParallelOptions options)
+                           torch::optim::Optimizer& optimizer, std::string_view plan, DataParallelOptions options,
+                           std::vector<Rank> servers)
     : user(Communicator::beside(endpoint, group, "DataParallel::communicator", options.communicator)),
       endpoint_(endpoint),
       model_(model),
       optimizer_(optimizer),
       options_(std::move(options)),
-      plan_(parse_plan(plan)),
+      plan_(checked_plan(plan)),
+      servers_(std::move(servers)),
       delay_(static_cast<std::size_t>(plan_.delay())),
-      communicator_(Communicator::beside(endpoint, group, "DataParallel", timed(options_.communicator))) {
-  compare_models(communicator_, model_, optimizer_);
+      all_(Communicator::beside(endpoint, group, "DataParallel", timed(options_.communicator))),
+      sites_(find_sites(group)),
+      site_(own_site()),
+      communicator_(site_ ? *site_ : all_) {
+  check_choices();
+  compare_models(all_, model_, optimizer_);
   collect_parameters();
+  refuse_sparse();
   check_optimizer();
   std::vector<ArenaTensor> tensors;
   for (const NamedTensor& item : dense_) tensors.push_back({item.name, item.tensor});
   arena_ = std::make_unique<ParameterArena>(endpoint_, std::move(tensors), reversed(dense_.size()), delay_ + 1);
   start_alike();
   bucket_bytes_ = options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(communicator_, plan_);
-  exchange_ = make_exchange(communicator_, plan_,
-                            {.gradients = arena_->gradient_ranges_of_all_generations(),
-                             .parameters = arena_->parameter_ranges(),
-                             .check_finite = options_.check_finite,
-                             .trace = options_.trace});
+  if (!alone()) {
+    Plan gradients = plan_;
+    if (plan_.parameters_meet()) gradients.when = "bsp";  // at first
+    exchange_ = make_exchange(communicator_, gradients,
+                              {.gradients = arena_->gradient_ranges_of_all_generations(),
+                               .parameters = arena_->parameter_ranges(),
+                               .check_finite = options_.check_finite,
+                               .trace = options_.trace});
+  }
   if (options_.fuse) fused_ = FusedOptimizer::of(optimizer_, *arena_);
   const std::size_t parameters = dense_.size() + sparse_.size();
   progress_.resize(parameters);
   used_somewhere_.resize(parameters);
   flags_ = endpoint_.allocate((delay_ + 1) * (parameters + kMoreFlags) * sizeof(float));
   make_buckets(reversed(dense_.size()));
+  if (alone() || sites_) start_mixing();
   add_hooks();
   waited_at_start_ = communicator_.waited();
 }
@@ -69,7 +87,7 @@ DataParallel::State::State(Endpoint& endpoint, const Group& group, torch::nn::Mo
 // Rounds that nobody has drained are lost; but who gave them up before they have arrived would break the last steps of
 // others. After an Error they are given up, so that the others learn of it.
 DataParallel::State::~State() {
-  exchange_->recall();
+  if (exchange_) exchange_->recall();
   if (rounds_.empty() || std::uncaught_exceptions() > 0) return;
   try {
     // Throws at once if something has failed before: the others' memory may be gone then.
@@ -114,17 +132,17 @@ void DataParallel::State::check_optimizer() const {
 }
 
 void DataParallel::State::start_alike() {
-  for (const TensorView& range : arena_->parameter_ranges()) communicator_.broadcast(range, 0, {.name = "parameters"});
+  for (const TensorView& range : arena_->parameter_ranges()) all_.broadcast(range, 0, {.name = "parameters"});
   for (auto* kind : {&sparse_, &frozen_}) {
     for (NamedTensor& item : *kind) {
       torch::Tensor contents = item.tensor.detach();
-      broadcast(communicator_, contents, 0, {.name = item.name});
+      broadcast(all_, contents, 0, {.name = item.name});
     }
   }
-  for (NamedTensor& item : distinct_buffers(model_)) broadcast(communicator_, item.tensor, 0, {.name = item.name});
-  broadcast_optimizer(communicator_, optimizer_);
+  for (NamedTensor& item : distinct_buffers(model_)) broadcast(all_, item.tensor, 0, {.name = item.name});
+  broadcast_optimizer(all_, optimizer_);
   std::vector<std::int64_t> count = {steps};
-  communicator_.broadcast(view(count), 0, {.name = "steps"});
+  all_.broadcast(view(count), 0, {.name = "steps"});
   steps = count[0];
 }
 
@@ -156,6 +174,7 @@ void DataParallel::State::add_hooks() {
 // ---- during backward
 
 void DataParallel::State::on_gradient(std::size_t index) {
+  if (alone()) return on_own_gradient(index);
   const std::size_t number = bucket_of_[index];
   if (number < next_bucket_) refuse_second_backward(index);
   arena_->adopt_gradient(index);
@@ -190,7 +209,7 @@ void DataParallel::State::check_finite(const TensorView& gradient, const std::st
 }
 
 void DataParallel::State::refuse_values(const std::string& name, int rank, std::int64_t step) {
-  communicator_.give_up(fmt::format("step {}: NaN or Inf in the gradient of {}", step + 1, name), rank);
+  give_up(fmt::format("step {}: NaN or Inf in the gradient of {}", step + 1, name), rank);
 }
 
 void DataParallel::State::report_bad_value() {
@@ -236,6 +255,7 @@ void DataParallel::State::settle() {
 
 void DataParallel::State::finish() {
   if (phase_ == Phase::finished) return;
+  if (alone()) return finish_alone();
   settle();
   bring_everywhere();
 }
@@ -268,7 +288,7 @@ double DataParallel::State::clip_grad_norm(double max_norm) {
   for (const torch::Tensor& part : parts) square += std::pow(part.norm(2, torch::kDouble).item<double>(), 2);
   // The sum's bits depend on the number of threads, which may differ between ranks; the scale must not.
   std::vector<double> norm = {std::sqrt(square)};
-  communicator_.broadcast(view(norm), 0, {.name = "gradient norm"});
+  if (!alone()) communicator_.broadcast(view(norm), 0, {.name = "gradient norm"});
   if (norm[0] > max_norm) {
     for (torch::Tensor& part : parts) part.mul_(max_norm / (norm[0] + 1e-6));
   }
@@ -278,9 +298,10 @@ double DataParallel::State::clip_grad_norm(double max_norm) {
 // ---- step
 
 void DataParallel::State::step() {
+  if (alone()) return step_alone();
   if (phase_ == Phase::gathering) settle();
   if (due_) apply();
-  begin_round();
+  end_step();
 }
 
 // Updates the parameters by the round that is due.
@@ -296,12 +317,7 @@ void DataParallel::State::apply() {
 }
 
 torch::Tensor DataParallel::State::step(const std::function<torch::Tensor()>& closure) {
-  if (delay_ > 0) {
-    throw Error(
-        Code::invalid,
-        "step(closure) needs the gradient of the parameters as they are, which when=delayed applies only later; "
-        "use when=bsp, or step() with an optimizer that takes no closure");
-  }
+  refuse_closure();
   torch::Tensor first_loss;
   const auto averaged = [&] {
     if (phase_ == Phase::finished) {
@@ -310,12 +326,14 @@ torch::Tensor DataParallel::State::step(const std::function<torch::Tensor()>& cl
     torch::Tensor loss = closure();
     finish();
     torch::Tensor average = loss.detach().clone();
-    allreduce(user, average, ReduceOp::average, {.name = "loss"});
+    if (!alone()) allreduce(site_ ? *site_ : user, average, ReduceOp::average, {.name = "loss"});
     if (!first_loss.defined()) first_loss = average;
     adopt_parameters();
     return average;
   };
-  if (fused_ != nullptr) {
+  if (!takes_part()) {
+    averaged();
+  } else if (fused_ != nullptr) {
     averaged();
     update();
   } else {
@@ -323,7 +341,7 @@ torch::Tensor DataParallel::State::step(const std::function<torch::Tensor()>& cl
     optimizer_.step(averaged);
     update_time_ += endpoint_.clock().now() - start;
   }
-  begin_round();
+  alone() ? end_alone() : end_step();
   return first_loss;
 }
 
@@ -340,13 +358,28 @@ void DataParallel::State::adopt_parameters() {
   }
 }
 
+void DataParallel::State::end_step() {
+  if (mixer_) mixer_->end_update(steps);
+  begin_round();
+}
+
 void DataParallel::State::begin_round() {
   ++steps;
   forget_progress();
   if (observed_) follow_order(*std::exchange(observed_, std::nullopt));
-  const bool due = options_.check_every > 0 && steps % options_.check_every == 0;
-  if (due || doubt_ == Doubt::agreed) check_replicas();
+  if (check_is_due())
+    check_replicas();
+  else if (doubt_ == Doubt::agreed)
+    compare_replicas(communicator_);
+  if (alone() && mixer_ == nullptr) start_mixing();
   lend();
+}
+
+// Where parameters meet: at the first meeting of all after that many steps.
+bool DataParallel::State::check_is_due() const {
+  if (options_.check_every == 0) return false;
+  if (mixer_ == nullptr) return steps % options_.check_every == 0;
+  return mixer_->agreed() && mixer_->complete() && steps - checked_ >= options_.check_every;
 }
 
 void DataParallel::State::forget_progress() {
@@ -367,7 +400,7 @@ void DataParallel::State::follow_order(const std::vector<std::size_t>& observed)
   communicator_.broadcast(view(order), 0, {.name = "order of gradients"});
   const std::vector<std::size_t> agreed(order.begin(), order.end());
   if (agreed == reversed(dense_.size())) return;
-  sync_optimizer();  // slices are about to change hands
+  bring_state_everywhere();  // slices are about to change hands
   bring_all_rounds_everywhere();
   arena_->lay_out(agreed);
   make_buckets(agreed);
@@ -375,11 +408,22 @@ void DataParallel::State::follow_order(const std::vector<std::size_t>& observed)
 }
 
 void DataParallel::State::check_replicas() {
+  if (!met()) {
+    throw Error(Code::invalid,
+                fmt::format("with {} workers have different parameters between two meetings of all: call "
+                            "drain() before check_replicas()",
+                            plan_.text()));
+  }
+  compare_replicas(all_);
+  checked_ = steps;
+}
+
+void DataParallel::State::compare_replicas(Communicator& among) {
   doubt_ = Doubt::none;
   std::vector<NamedTensor> all = dense_;
   all.insert(all.end(), sparse_.begin(), sparse_.end());
   all.insert(all.end(), frozen_.begin(), frozen_.end());
-  compare_contents(communicator_, all, steps);
+  compare_contents(among, all, steps);
 }
 
 void DataParallel::State::sync_buffers() {

@@ -11,6 +11,16 @@
 // With when=delayed:D a round departs in step t and arrives in step t+D, so D+1 rounds have memory of their own
 // (generations of the ParameterArena). .grad shows the round that backward fills, from finish() or step() on the one
 // that is due, whose memory backward then fills next: nothing is copied.
+//
+// Note [Alone]. In plans whose parameters meet, a step is this rank's own: hooks only bring gradients home, step()
+// updates by them at once, and a Mixer then lets parameters meet. Nothing is submitted, and no round departs. With
+// local_after, steps before that are rounds as above, and those after it alone; all ranks change over after the same
+// step.
+//
+// Note [Sites]. With a plan between sites steps are rounds among the ranks of a site, which knows nothing of the
+// others: flags, clipping, the optimizer's state and comparisons because of a doubt are the site's own. After each step
+// a Mixer may let the sites' parameters meet. They lie in the same order everywhere, so that gradients are laid out
+// once for all and not in the order that is observed: a site without batches would never observe one.
 #pragma once
 
 #include <deque>
@@ -20,6 +30,8 @@
 #include <vector>
 
 #include "paceline/exchange/exchange.hpp"
+#include "paceline/exchange/mixer.hpp"
+#include "paceline/exchange/sites.hpp"
 #include "paceline/torch/autograd_hook.hpp"
 #include "paceline/torch/data_parallel.hpp"
 #include "paceline/torch/fused_optimizer.hpp"
@@ -31,7 +43,7 @@ namespace paceline {
 class DataParallel::State {
  public:
   State(Endpoint& endpoint, const Group& group, torch::nn::Module& model, torch::optim::Optimizer& optimizer,
-        std::string_view plan, DataParallelOptions options);
+        std::string_view plan, DataParallelOptions options, std::vector<Rank> servers);
   ~State();
 
   using Between = std::function<void()>;
@@ -45,11 +57,21 @@ class DataParallel::State {
   void sync_buffers();
   void sync_optimizer();
   void check_replicas();
+  void set_steps(std::int64_t made);
+  bool met() const { return mixer_ == nullptr || mixer_->agreed(); }
+  bool takes_part() { return mixer_ == nullptr || mixer_->takes_part(steps); }
 
   int no_sync = 0;  // depth of nested guards
   std::int64_t steps = 0;
   Communicator user;  // what communicator() gives
 
+  std::optional<ServerStatistics> server_statistics() { return mixer_ ? mixer_->statistics() : std::nullopt; }
+  void note_loss(double loss) {
+    if (mixer_) mixer_->note_loss(loss);
+  }
+  std::vector<std::string> take_remarks() { return mixer_ ? mixer_->take_remarks() : std::vector<std::string>(); }
+  Session& session() const;
+  std::vector<Table> server_tables() const;
   ParallelTimes times() const;
   std::size_t buckets() const { return buckets_.size(); }
   std::size_t delay_bytes() const { return delay_ * arena_->generation_bytes(); }
@@ -83,6 +105,26 @@ class DataParallel::State {
     here,    // a parameter had left the arena: who knows whether on all ranks alike
     agreed,  // all know that some rank had a doubt, and compare
   };
+
+  // See Note [Alone].
+  bool alone() const { return plan_.parameters_meet() && steps >= options_.local_after; }
+  void check_choices() const;
+  void refuse_sparse() const;
+  void start_mixing();
+  void on_own_gradient(std::size_t index);
+  void finish_alone();
+  void step_alone();
+  void end_alone();
+  void join_alone();
+  void refuse_closure() const;
+
+  // See Note [Sites].
+  std::optional<Sites> find_sites(const Group& group) const;
+  std::optional<Communicator> own_site();
+  MixerOptions mixer_options();
+  // Of a rank of communicator_: breaks the group of all.
+  [[noreturn]] void give_up(const std::string& reason, int rank);
+  void compare_replicas(Communicator& among);
 
   void collect_parameters();
   void check_optimizer() const;
@@ -128,6 +170,9 @@ class DataParallel::State {
   std::vector<Piece> pieces_of(const BucketState& bucket, const Slice& slice) const;
   void record_update(TimePoint start, Duration waited_before);
   void run_stock_optimizer();
+  void bring_state_everywhere();
+  bool check_is_due() const;
+  void end_step();
   void begin_round();
   void forget_progress();
   void follow_order(const std::vector<std::size_t>& observed);
@@ -138,17 +183,24 @@ class DataParallel::State {
   torch::optim::Optimizer& optimizer_;
   const DataParallelOptions options_;
   const Plan plan_;
-  const std::size_t delay_;    // steps between a round's departure and its arrival
-  Communicator communicator_;  // of the gradients
+  const std::vector<Rank> servers_;
+  const std::size_t delay_;  // steps between a round's departure and its arrival
+  Communicator all_;         // of all ranks
+  const std::optional<Sites> sites_;
+  std::optional<Communicator> site_;  // of this rank's site, if there are some
+  Communicator& communicator_;        // of the gradients: of the site, or of all
   std::size_t bucket_bytes_ = 0;
   std::vector<NamedTensor> dense_;
   std::vector<NamedTensor> sparse_;
   std::vector<NamedTensor> frozen_;
   std::unique_ptr<ParameterArena> arena_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Exchange> exchange_;  // nullptr if gradients never meet
   std::unique_ptr<FusedOptimizer> fused_;
   Arena flags_;  // of each generation, see announce_use
   std::vector<std::unique_ptr<AutogradHook>> hooks_;
+
+  std::unique_ptr<Mixer> mixer_;  // from the first step on that is made alone; with sites from the start
+  std::int64_t checked_ = 0;      // the step after which replicas were compared last
 
   std::vector<BucketState> buckets_;
   std::vector<std::size_t> bucket_of_;

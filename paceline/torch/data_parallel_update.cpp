@@ -12,7 +12,7 @@
 namespace paceline {
 
 void DataParallel::State::update() {
-  sync_optimizer();
+  bring_state_everywhere();
   const TimePoint start = endpoint_.clock().now();
   const Duration waited = communicator_.waited();
   if (fused_ != nullptr) {
@@ -58,8 +58,8 @@ void DataParallel::State::check_drift(std::size_t index, std::int64_t first, std
   if (drifted.empty()) return;
   const auto others = static_cast<std::size_t>(communicator_.size() - 1);
   const bool own = 2 * drifted.size() > others && (others > 1 || communicator_.rank() != 0);
-  communicator_.give_up(fmt::format("step {}: its parameter {} has drifted", steps + 1, arena_->name(index)),
-                        own ? communicator_.rank() : drifted.front());
+  give_up(fmt::format("step {}: its parameter {} has drifted", steps + 1, arena_->name(index)),
+          own ? communicator_.rank() : drifted.front());
 }
 
 // In blocks that stay in the nearest cache while they are looked at, updated and written to the others.
@@ -68,7 +68,7 @@ void DataParallel::State::update_elements(std::size_t index, std::int64_t first,
   const TensorView parameter = arena_->parameter_view(index);
   const TensorView gradient = arena_->gradient_view(index);
   const auto size = static_cast<std::int64_t>(size_of(parameter.dtype));
-  const bool check = options_.check_finite && communicator_.size() == 1;
+  const bool check = options_.check_finite && (communicator_.size() == 1 || alone());
   const auto publish_range = [&](std::int64_t from, std::int64_t to) {
     exchange_->publish(parameter.begin() + from * size, static_cast<std::size_t>((to - from) * size));
   };
@@ -117,13 +117,23 @@ void DataParallel::State::record_update(TimePoint start, Duration waited_before)
 }
 
 ParallelTimes DataParallel::State::times() const {
-  return {.communicate = exchange_->communicated() + flag_time_,
-          .wait = communicator_.waited() - waited_at_start_,
-          .update = update_time_};
+  ParallelTimes times{
+      .communicate = flag_time_, .wait = communicator_.waited() - waited_at_start_, .update = update_time_};
+  if (exchange_) times.communicate += exchange_->communicated();
+  if (mixer_) {
+    times.communicate += mixer_->communicated();
+    times.wait += mixer_->waited();
+  }
+  return times;
+}
+
+void DataParallel::State::sync_optimizer() {
+  bring_state_everywhere();
+  if (mixer_) mixer_->spread([&](Communicator& among) { broadcast_optimizer(among, optimizer_); });
 }
 
 // Each rank's part of the state from the rank that keeps it.
-void DataParallel::State::sync_optimizer() {
+void DataParallel::State::bring_state_everywhere() {
   if (!state_is_shared_) return;
   state_is_shared_ = false;
   for (const BucketState& bucket : buckets_) {

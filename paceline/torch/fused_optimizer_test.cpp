@@ -24,12 +24,12 @@ MakeOptimizer maker(const Options& options) {
   return [options](Parameters parameters) { return std::make_unique<Optimizer>(std::move(parameters), options); };
 }
 
-struct Case {
+struct OptimizerCase {
   const char* name;
   MakeOptimizer make;
 };
 
-std::vector<Case> all_cases() {
+std::vector<OptimizerCase> all_cases() {
   using namespace torch::optim;
   return {
       {"sgd", maker<SGD>(SGDOptions(0.1).weight_decay(0.01))},
@@ -53,7 +53,7 @@ std::vector<Case> all_cases() {
 
 // ---- without other ranks
 
-constexpr int kSteps = 20;
+constexpr int kTrainedSteps = 20;
 
 torch::Tensor random_like(const std::vector<std::int64_t>& shape, torch::ScalarType type, std::uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
@@ -76,7 +76,7 @@ torch::Tensor gradient_of(const torch::Tensor& parameter, int step, std::size_t 
 Parameters train_stock(const MakeOptimizer& make, torch::ScalarType type) {
   Parameters parameters = random_parameters(type);
   const auto optimizer = make(parameters);
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kTrainedSteps; ++step) {
     for (std::size_t i = 0; i < parameters.size(); ++i)
       parameters[i].mutable_grad() = gradient_of(parameters[i], step, i);
     optimizer->step();
@@ -111,7 +111,7 @@ Parameters train_fused(const MakeOptimizer& make, torch::ScalarType type) {
     const auto arena = arena_of(endpoint, parameters);
     const auto fused = FusedOptimizer::of(*optimizer, *arena);
     ASSERT_NE(fused, nullptr);
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kTrainedSteps; ++step) {
       for (std::size_t i = 0; i < parameters.size(); ++i)
         parameters[i].mutable_grad().copy_(gradient_of(parameters[i], step, i));
       step_fused(*fused, *arena);
@@ -130,14 +130,14 @@ void expect_close(const Parameters& found, const Parameters& expected, double to
 }
 
 TEST(FusedOptimizer, EqualsTheStockOptimizerWithinRounding) {
-  for (const Case& one : all_cases()) {
+  for (const OptimizerCase& one : all_cases()) {
     expect_close(train_fused(one.make, torch::kFloat), train_stock(one.make, torch::kFloat), 5e-6, one.name);
     expect_close(train_fused(one.make, torch::kDouble), train_stock(one.make, torch::kDouble), 1e-13, one.name);
   }
 }
 
 TEST(FusedOptimizer, OnlyThoseWithoutNormsCanBeSliced) {
-  for (const Case& one : all_cases()) {
+  for (const OptimizerCase& one : all_cases()) {
     const auto optimizer = one.make(random_parameters(torch::kFloat));
     const bool has_norms =
         dynamic_cast<Lars*>(optimizer.get()) != nullptr || dynamic_cast<Lamb*>(optimizer.get()) != nullptr;
@@ -214,7 +214,7 @@ Parameters train_plain() {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Plain plain;
     Vector w = values_of(parameters[i]);
-    for (int step = 0; step < kSteps; ++step)
+    for (int step = 0; step < kTrainedSteps; ++step)
       plain.step(w, values_of(gradient_of(parameters[i], step, i)), parameters[i].dim() > 1, step + 1);
     parameters[i] = torch::tensor(w, torch::kDouble).reshape(parameters[i].sizes());
   }
@@ -353,12 +353,12 @@ std::vector<Trained> train_together(const MakeOptimizer& make, torch::ScalarType
 }
 
 TEST(FusedOptimizer, ReplicasOfLarsAndLambStayIdenticalAndEqualOneRankWithTheAverage) {
-  const std::vector<Case> cases = {{"lars", maker<Lars>(LarsOptions(2).weight_decay(0.1))},
-                                   {"lamb", maker<Lamb>(LambOptions(0.01).weight_decay(0.1))}};
+  const std::vector<OptimizerCase> cases = {{"lars", maker<Lars>(LarsOptions(2).weight_decay(0.1))},
+                                            {"lamb", maker<Lamb>(LambOptions(0.01).weight_decay(0.1))}};
   const std::vector<DataParallelOptions> ways = {{.bucket_bytes = 3000, .check_every = 1, .share_update = true},
                                                  {.bucket_bytes = 3000, .check_every = 1},
                                                  {.check_every = 1, .fuse = false}};
-  for (const Case& one : cases) {
+  for (const OptimizerCase& one : cases) {
     const Parameters alone = train_alone(one.make, torch::kDouble);
     for (const DataParallelOptions& way : ways) {
       const auto narrow = train_together(one.make, torch::kFloat, way);

@@ -9,7 +9,7 @@ namespace paceline {
 namespace {
 
 const std::string kVocabulary = "\nabc";
-const Form kForm = text_form(4, 4);
+const Form kTextForm = text_form(4, 4);
 
 // Gives the character after the last one that it sees, and remembers how many it saw.
 struct NextImpl : torch::nn::Module {
@@ -30,10 +30,10 @@ Model model_of(Next next) {
 TEST(Generate, WritesOnAfterThePromptWithinTheWindow) {
   Next next;
   const Model model = model_of(next);
-  EXPECT_EQ(generate(model, kForm, kVocabulary, "ab", {.count = 7, .temperature = 0}), "c\nabc\na");
-  EXPECT_EQ(generate(model, kForm, kVocabulary, "abcabca", {.count = 2}), "bc");
-  EXPECT_EQ(generate(model, kForm, kVocabulary, "", {.count = 2}), "ab");  // as after a line's end
-  EXPECT_EQ(generate(model, kForm, kVocabulary, "a", {.count = 0}), "");
+  EXPECT_EQ(generate(model, kTextForm, kVocabulary, "ab", {.count = 7, .temperature = 0}), "c\nabc\na");
+  EXPECT_EQ(generate(model, kTextForm, kVocabulary, "abcabca", {.count = 2}), "bc");
+  EXPECT_EQ(generate(model, kTextForm, kVocabulary, "", {.count = 2}), "ab");  // as after a line's end
+  EXPECT_EQ(generate(model, kTextForm, kVocabulary, "a", {.count = 0}), "");
   EXPECT_EQ(next->longest, 4);
   EXPECT_TRUE(next->evaluated);
   EXPECT_TRUE(next->is_training());
@@ -47,7 +47,7 @@ TEST(Generate, DrawsFromTheModelsDistribution) {
   const int count = 4000;
   for (const double temperature : {1.0, 0.5}) {
     const std::string text =
-        generate(model, kForm, kVocabulary, "", {.count = count, .temperature = temperature, .seed = 9});
+        generate(model, kTextForm, kVocabulary, "", {.count = count, .temperature = temperature, .seed = 9});
     const double p = temperature == 1.0 ? 0.4 : 0.16 / 0.30;  // squares of the probabilities
     const auto seen = static_cast<double>(std::count(text.begin(), text.end(), 'c'));
     EXPECT_NEAR(seen / count, p, 4 * std::sqrt(p * (1 - p) / count));
@@ -90,10 +90,10 @@ TEST(Generate, RefusesWhatItCannotContinue) {
   const auto complaint = [&](const Form& form, const std::string& prompt, double temperature) {
     return sentence_of([&] { generate(model, form, kVocabulary, prompt, {.count = 1, .temperature = temperature}); });
   };
-  EXPECT_EQ(complaint(kForm, "aXb", 1), "the prompt has a 'X', which was not in the text");
-  EXPECT_EQ(complaint(kForm, "a\x01", 1), "the prompt has a byte 0x01, which was not in the text");
-  EXPECT_TRUE(contains(complaint(kForm, "a", -1), "temperature"));
-  EXPECT_TRUE(contains(complaint(kForm, "a", NAN), "temperature"));
+  EXPECT_EQ(complaint(kTextForm, "aXb", 1), "the prompt has a 'X', which was not in the text");
+  EXPECT_EQ(complaint(kTextForm, "a\x01", 1), "the prompt has a byte 0x01, which was not in the text");
+  EXPECT_TRUE(contains(complaint(kTextForm, "a", -1), "temperature"));
+  EXPECT_TRUE(contains(complaint(kTextForm, "a", NAN), "temperature"));
   EXPECT_EQ(complaint(images(1, 4, 4), "a", 1), "only a model of text can write");
 }
 

@@ -8,7 +8,6 @@
 namespace paceline {
 namespace {
 
-const LinearProblem kProblem{.mean = {1.0, -2.0, 0.0, 0.5, 0.1}, .deviation = {0.5, 1.0, 2.0, 0.1, 4.0}};
 constexpr std::int64_t kSetSize = 1000;
 
 // After so many steps, in each of which every rank has parts of these sizes.

@@ -32,6 +32,8 @@ struct LinearProblem {
   }
 };
 
+inline const LinearProblem kProblem{.mean = {1.0, -2.0, 0.0, 0.5, 0.1}, .deviation = {0.5, 1.0, 2.0, 0.1, 4.0}};
+
 // One step's gradients of `w`, from parts of the given sizes: weights as of one worker that has `examples` of `all`.
 inline void backward_in_parts(const torch::Tensor& w, const torch::Tensor& examples,
                               const std::vector<std::int64_t>& sizes, GradientParts& parts, double ranks = 1,

@@ -6,13 +6,13 @@
 namespace paceline {
 namespace {
 
-struct Training {
+struct ArenaTraining {
   SmallNet net = make_net();
   torch::optim::SGD sgd{net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)};
   DataParallel parallel;
   Endpoint& endpoint;
 
-  explicit Training(Endpoint& e)
+  explicit ArenaTraining(Endpoint& e)
       : parallel(e, Group::world(e.size()), *net, sgd, "", {.check_every = 1}), endpoint(e) {}
 
   void step(int number) {
@@ -23,10 +23,10 @@ struct Training {
 };
 
 // Parameters of two ranks after four steps; `disturb` comes between the second and the third.
-std::vector<torch::Tensor> trained(const std::function<void(Training&)>& disturb) {
+std::vector<torch::Tensor> trained(const std::function<void(ArenaTraining&)>& disturb) {
   std::vector<torch::Tensor> result;
   run_shm_ranks(2, [&](Endpoint& endpoint) {
-    Training training(endpoint);
+    ArenaTraining training(endpoint);
     for (int step = 0; step < 4; ++step) {
       if (step == 2) disturb(training);
       training.step(step);
@@ -36,13 +36,13 @@ std::vector<torch::Tensor> trained(const std::function<void(Training&)>& disturb
   return result;
 }
 
-void do_nothing(Training& /*training*/) {}
+void do_nothing(ArenaTraining& /*training*/) {}
 
-bool home(const Training& training, const void* was) { return training.net->second->weight.data_ptr() == was; }
+bool home(const ArenaTraining& training, const void* was) { return training.net->second->weight.data_ptr() == was; }
 
 TEST(LeavingTheArena, ZeroGradKeepsTheAlias) {
   run_shm_ranks(2, [&](Endpoint& endpoint) {
-    Training training(endpoint);
+    ArenaTraining training(endpoint);
     training.step(0);
     training.step(1);
     const void* gradient = training.net->second->weight.grad().data_ptr();
@@ -53,8 +53,8 @@ TEST(LeavingTheArena, ZeroGradKeepsTheAlias) {
 
 TEST(LeavingTheArena, ZeroGradToNoneComesBack) {
   const auto expected = trained(do_nothing);
-  EXPECT_TRUE(same_bits(trained([](Training& t) { t.net->zero_grad(true); }), expected));
-  EXPECT_TRUE(same_bits(trained([](Training& t) {
+  EXPECT_TRUE(same_bits(trained([](ArenaTraining& t) { t.net->zero_grad(true); }), expected));
+  EXPECT_TRUE(same_bits(trained([](ArenaTraining& t) {
                           for (auto& parameter : t.net->parameters()) parameter.mutable_grad() = torch::Tensor();
                         }),
                         expected));
@@ -62,7 +62,7 @@ TEST(LeavingTheArena, ZeroGradToNoneComesBack) {
 
 TEST(LeavingTheArena, ALoadedModuleComesBackWithItsContents) {
   run_shm_ranks(2, [&](Endpoint& endpoint) {
-    Training training(endpoint);
+    ArenaTraining training(endpoint);
     training.step(0);
     training.step(1);
     const void* memory = training.net->second->weight.data_ptr();
@@ -100,7 +100,7 @@ TEST(LeavingTheArena, AModuleLoadedOnOneRankOnlyIsFoundAtOnce) {
 
 TEST(LeavingTheArena, AChangedTypeIsAnErrorThatNamesTheParameter) {
   run_shm_ranks(2, [&](Endpoint& endpoint) {
-    Training training(endpoint);
+    ArenaTraining training(endpoint);
     training.step(0);
     training.net->to(torch::kDouble);
     const std::string sentence = sentence_of([&] {
@@ -116,7 +116,7 @@ TEST(LeavingTheArena, AChangedTypeIsAnErrorThatNamesTheParameter) {
 
 TEST(LeavingTheArena, CreateGraphComesBack) {
   const auto expected = trained(do_nothing);
-  const auto found = trained([](Training& t) {
+  const auto found = trained([](ArenaTraining& t) {
     // A step whose gradients are made differentiable, and then undone: gradients have left, the numbers are as before.
     t.sgd.zero_grad();
     const auto local = t.parallel.no_sync();
@@ -128,7 +128,7 @@ TEST(LeavingTheArena, CreateGraphComesBack) {
 
 TEST(LeavingTheArena, MovedParametersComeBack) {
   const auto expected = trained(do_nothing);
-  EXPECT_TRUE(same_bits(trained([](Training& t) {
+  EXPECT_TRUE(same_bits(trained([](ArenaTraining& t) {
                           for (auto& p : t.net->parameters()) p.set_data(p.detach().clone());
                         }),
                         expected));

@@ -45,10 +45,12 @@ LinearPackedParamsBase* packed_of(const torch::Tensor& matrix) {
   return found == t_packed->end() ? nullptr : found->second.get();
 }
 
+// Activations take seven bits: with eight, the sum of two products overflows the 16 bits in which machines without VNNI
+// instructions keep it, and saturates.
 torch::Tensor product(LinearPackedParamsBase& packed, const torch::Tensor& input, std::int64_t outputs) {
   std::vector<std::int64_t> sizes = input.sizes().vec();
   sizes.back() = outputs;
-  return packed.apply_dynamic(input.reshape({-1, input.size(-1)}).contiguous()).reshape(sizes);
+  return packed.apply_dynamic(input.reshape({-1, input.size(-1)}).contiguous(), true).reshape(sizes);
 }
 
 torch::Tensor addmm(const torch::Tensor& bias, const torch::Tensor& input, const torch::Tensor& matrix,

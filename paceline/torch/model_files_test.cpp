@@ -13,7 +13,7 @@
 namespace paceline {
 namespace {
 
-constexpr Shape kSmall = {.channels = 1, .height = 4, .width = 4};
+constexpr Shape kSmallImage = {.channels = 1, .height = 4, .width = 4};
 
 // With buffers, one of them of integers.
 torch::nn::Sequential with_buffers() {
@@ -109,11 +109,11 @@ TEST_F(ModelFiles, GeneratorsComeBackByRank) {
 }
 
 TEST_F(ModelFiles, ACheckpointOfAnotherModelIsRefusedByName) {
-  auto model = make_model(parse_model("mlp:8"), {Kind::images, kSmall, 3}).module;
+  auto model = make_model(parse_model("mlp:8"), {Kind::images, kSmallImage, 3}).module;
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
   const Checkpoint checkpoint = saved(*model, optimizer);
   for (const std::string name : {"mlp:9", "mlp:8,8", "cnn"}) {
-    auto other = make_model(parse_model(name), {Kind::images, kSmall, 3}).module;
+    auto other = make_model(parse_model(name), {Kind::images, kSmallImage, 3}).module;
     torch::optim::SGD second(other->parameters(), torch::optim::SGDOptions(0.1));
     try {
       load_training(checkpoint, *other, second);

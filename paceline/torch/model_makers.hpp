@@ -11,6 +11,7 @@ Model make_resnet18(const ModelSpec& spec, const Form& form, const ModelOptions&
 Model make_vgg16(const ModelSpec& spec, const Form& form, const ModelOptions& options);        // vgg.cpp
 Model make_transformer(const ModelSpec& spec, const Form& form, const ModelOptions& options);  // transformer.cpp
 Model make_lstm(const ModelSpec& spec, const Form& form, const ModelOptions& options);         // lstm.cpp
+Model make_wide_deep(const ModelSpec& spec, const Form& form, const ModelOptions& options);    // wide_deep.cpp
 Model make_script(const ModelSpec& spec, const Form& form, const ModelOptions& options);       // script_model.cpp
 
 template <class Net>

@@ -66,6 +66,12 @@ void parse_lstm(ModelSpec& spec, const std::string& text, std::string_view list)
   parse_numbers(spec, text, list, {kMaxLayers, kMaxWidth});
 }
 
+// "16"
+void parse_wide_deep(ModelSpec& spec, const std::string& text, std::string_view list) {
+  constexpr int kMaxEmbedding = 4096;
+  parse_numbers(spec, text, list, {kMaxEmbedding});
+}
+
 void parse_file(ModelSpec& spec, const std::string& text, std::string_view name) {
   if (name.empty()) refuse(text, fmt::format("a file's name must follow, as in {}:FILE", spec.family));
   spec.file = name;
@@ -83,14 +89,22 @@ struct Family {
   std::initializer_list<Kind> takes;
   int least_side;
   Inside inside = Inside::plain;
+  bool rows_on_servers = false;
 };
 constexpr std::initializer_list<Kind> kImages = {Kind::images};
 constexpr std::initializer_list<Kind> kNumbers = {Kind::images, Kind::table};
 constexpr std::initializer_list<Kind> kText = {Kind::text};
+constexpr std::initializer_list<Kind> kKeyed = {Kind::keyed};
 constexpr std::initializer_list<Kind> kAll = {Kind::images, Kind::table, Kind::text};
 
 std::string_view name(Kind kind) {
-  return kind == Kind::images ? "images" : kind == Kind::table ? "the rows of a table" : "text";
+  switch (kind) {
+    case Kind::images: return "images";
+    case Kind::table: return "the rows of a table";
+    case Kind::text: return "text";
+    case Kind::keyed: return "rows of numbers and keys";
+  }
+  return "data of an unknown kind";
 }
 
 // Two poolings halve a side each, and lenet's second convolution takes four pixels in between; vgg16 has five poolings.
@@ -103,6 +117,7 @@ constexpr Family kFamilies[] = {
     {"vgg16", "vgg16", nullptr, "", kImages, 32, Inside::segments_with_batch_norm},
     {"transformer", "transformer[:LAYERS,WIDTH,HEADS]", parse_transformer, "4,256,4", kText, 1, Inside::segments},
     {"lstm", "lstm[:LAYERS,WIDTH]", parse_lstm, "2,256", kText, 1},
+    {"wide-deep", "wide-deep[:WIDTH] (of criteo)", parse_wide_deep, "16", kKeyed, 1, Inside::plain, true},
     {"script", "script:FILE (TorchScript)", parse_file, "", kAll, 1},
 };
 
@@ -148,6 +163,8 @@ ModelSpec parse_model(const std::string& text) {
 }
 
 bool takes(const ModelSpec& spec, Kind kind) { return holds(*find_family(spec.family), kind); }
+
+bool keeps_rows_on_servers(const ModelSpec& spec) { return find_family(spec.family)->rows_on_servers; }
 
 void require_fit(const ModelSpec& spec, const Form& form) {
   const Family& family = *find_family(spec.family);

@@ -27,11 +27,13 @@ struct ModelOptions {
 std::vector<std::string> model_families();
 
 // softmax, mlp, mlp:256,128 or mlp:2048x3 (three layers of 2048), lenet, cnn, resnet18, vgg16, transformer or
-// transformer:4,256,4 (layers, width, heads), lstm or lstm:2,256 (layers, width), script:FILE. Throws Error{invalid}
-// that lists them.
+// transformer:4,256,4 (layers, width, heads), lstm or lstm:2,256 (layers, width), wide-deep or wide-deep:16 (floats of
+// an embedding), script:FILE. Throws Error{invalid} that lists them.
 ModelSpec parse_model(const std::string& text);
 
 bool takes(const ModelSpec& spec, Kind kind);
+// Most of its parameters are rows in tables of servers, beside those of its module.
+bool keeps_rows_on_servers(const ModelSpec& spec);
 
 // Error{invalid} when the model does not take such data, images are too small for its layers, or its file is absent.
 void require_fit(const ModelSpec& spec, const Form& form);

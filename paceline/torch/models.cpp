@@ -64,11 +64,11 @@ Model make_cnn(const ModelSpec&, const Form& form, const ModelOptions&) {
 }
 
 // Who makes the families of model_spec.cpp.
-struct Maker {
+struct ModelMaker {
   std::string_view family;
   Model (*make)(const ModelSpec& spec, const Form& form, const ModelOptions& options);
 };
-constexpr Maker kMakers[] = {
+constexpr ModelMaker kModelMakers[] = {
     {"softmax", make_linear},
     {"mlp", make_linear},
     {"lenet", make_lenet},
@@ -77,6 +77,7 @@ constexpr Maker kMakers[] = {
     {"vgg16", make_vgg16},
     {"transformer", make_transformer},
     {"lstm", make_lstm},
+    {"wide-deep", make_wide_deep},
     {"script", make_script},
 };
 
@@ -85,15 +86,16 @@ constexpr Maker kMakers[] = {
 Model make_model(const ModelSpec& spec, const Form& form, const ModelOptions& options) {
   require_fit(spec, form);
   require_fit(spec, options);
-  const auto maker = std::find_if(std::begin(kMakers), std::end(kMakers),
-                                  [&](const Maker& known) { return known.family == spec.family; });
-  TORCH_INTERNAL_ASSERT(maker != std::end(kMakers), "a model without a maker: ", spec.family);
+  const auto maker = std::find_if(std::begin(kModelMakers), std::end(kModelMakers),
+                                  [&](const ModelMaker& known) { return known.family == spec.family; });
+  TORCH_INTERNAL_ASSERT(maker != std::end(kModelMakers), "a model without a maker: ", spec.family);
   return maker->make(spec, form, options);
 }
 
 torch::Tensor example_of(const Form& form) {
   const Shape& shape = form.shape;
   if (form.kind == Kind::text) return torch::zeros({1, shape.width}, torch::kLong);
+  if (form.kind == Kind::keyed) return torch::zeros({1, form.keys + shape.width}, torch::kLong);
   return torch::zeros({1, shape.channels, shape.height, shape.width});
 }
 

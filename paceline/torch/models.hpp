@@ -10,12 +10,15 @@
 
 namespace paceline {
 
+class ModelTables;
+
 // A module with its way through it. Images go in as [batch, channels, height, width], rows as [batch, 1, 1, columns],
-// text as the numbers of its characters, [batch, length]; out come [batch, outputs], or of text [batch, length,
-// outputs].
+// text as the numbers of its characters, [batch, length], keyed rows as int64, [batch, keys + columns]: the keys, then
+// each number as the bits of a double. Out come [batch, outputs], or of text [batch, length, outputs].
 struct Model {
   std::shared_ptr<torch::nn::Module> module;  // shared as torch shares modules
   std::function<torch::Tensor(const torch::Tensor& input)> forward;
+  std::shared_ptr<ModelTables> tables = {};  // shared with `forward`; rows that live on servers, none of most models
 };
 
 //   softmax      one linear layer
@@ -27,6 +30,7 @@ struct Model {
 //   transformer  a GPT-2-like decoder (Radford et al. 2019) over characters; 3,225,600 parameters for windows of 128 of
 //                65 characters
 //   lstm         LSTM layers (Hochreiter & Schmidhuber 1997) over an embedding; 1,086,017 for 65 characters
+//   wide-deep    wide & deep (Cheng et al. 2016) over keyed rows, which live in tables of servers; see wide_deep.cpp
 //   script       a user's TorchScript module; see script_model.hpp
 // For data of this form. Weights come from torch's own generator, so torch::manual_seed decides them; a script brings
 // its own. Error{invalid} if the model cannot take such data or has nothing to apply an option to.

@@ -39,7 +39,10 @@ TEST(Models, VggOfLargeImagesHasTheParametersItIsKnownForSlow) {
 }
 
 // One form that a family takes; a script needs a file and has tests of its own.
-Form form_for(const ModelSpec& spec) { return takes(spec, Kind::text) ? text_form(9, 7) : images(1, 32, 32, 7); }
+Form form_for(const ModelSpec& spec) {
+  if (takes(spec, Kind::keyed)) return {.kind = Kind::keyed, .shape = {.width = 13}, .classes = 2, .keys = 26};
+  return takes(spec, Kind::text) ? text_form(9, 7) : images(1, 32, 32, 7);
+}
 
 TEST(Models, AreThereForEveryFamily) {
   for (const std::string& family : model_families()) {

@@ -71,12 +71,12 @@ Made make_lars(const OptimizerSpec& spec, Parameters parameters) {
                                                            .eps(spec.setting("eps")));
 }
 
-struct Maker {
+struct OptimizerMaker {
   std::string_view name;
   Made (*make)(const OptimizerSpec& spec, Parameters parameters);
 };
 
-constexpr Maker kMakers[] = {
+constexpr OptimizerMaker kOptimizerMakers[] = {
     {"sgd", make_sgd},
     {"momentum", make_momentum},
     {"nesterov", make_nesterov},
@@ -93,9 +93,10 @@ constexpr Maker kMakers[] = {
 std::unique_ptr<torch::optim::Optimizer> make_optimizer(const OptimizerSpec& spec,
                                                         std::vector<torch::Tensor> parameters) {
   check_optimizer(spec);
-  const auto maker =
-      std::find_if(std::begin(kMakers), std::end(kMakers), [&](const Maker& one) { return one.name == spec.name; });
-  if (maker == std::end(kMakers)) throw Error(Code::invalid, "optimizer " + spec.name + " has a name but no maker");
+  const auto maker = std::find_if(std::begin(kOptimizerMakers), std::end(kOptimizerMakers),
+                                  [&](const OptimizerMaker& one) { return one.name == spec.name; });
+  if (maker == std::end(kOptimizerMakers))
+    throw Error(Code::invalid, "optimizer " + spec.name + " has a name but no maker");
   return maker->make(spec, std::move(parameters));
 }
 

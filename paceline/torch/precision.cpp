@@ -22,11 +22,11 @@ ComputeIn::~ComputeIn() {
 }
 
 double bf16_over_fp32(const std::function<void(Precision)>& work) {
-  using Clock = std::chrono::steady_clock;
+  using StopWatch = std::chrono::steady_clock;
   const auto seconds = [&](Precision precision) {
-    const auto start = Clock::now();
+    const auto start = StopWatch::now();
     work(precision);
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return std::chrono::duration<double>(StopWatch::now() - start).count();
   };
   seconds(Precision::fp32);
   seconds(Precision::bf16);

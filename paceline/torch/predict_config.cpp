@@ -64,16 +64,21 @@ TrainConfig config_of_run(const std::string& folder) {
   const std::string path = folder + "/config.json";
   if (!fs::is_regular_file(path))
     throw Error(Code::invalid, fmt::format("{} is not the folder of a training run: it has no config.json", folder));
-  if (!fs::is_regular_file(folder + "/model.safetensors") && !fs::is_regular_file(folder + "/model.pt"))
-    throw Error(Code::invalid, fmt::format("{} has no model: the run has not ended; --resume lets it go on", folder));
   const auto json = nlohmann::json::parse(read_file(path), nullptr, false);
   if (!json.is_object()) throw Error(Code::invalid, fmt::format("{} is damaged: it is not a JSON object", path));
   TrainConfig config = train_config_from(json);
-  parse_model(config.model);  // throws
+  if (!fs::is_regular_file(folder + "/model.safetensors") && !fs::is_regular_file(folder + "/model.pt"))
+    throw Error(Code::invalid, fmt::format("{} has no model: the run has not ended; --resume lets it go on", folder));
+  if (keeps_rows_on_servers(parse_model(config.model)) && !fs::is_regular_file(folder + "/" + kModelRows))
+    throw Error(Code::invalid, fmt::format("{} has no {} with the rows of its {}; --resume writes it", folder,
+                                           kModelRows, config.model));
   return config;
 }
 
 PredictData open_for_prediction(const PredictConfig& config, const TrainConfig& trained) {
+  if (config.precision != Precision::fp32 && keeps_rows_on_servers(parse_model(trained.model)))
+    throw Error(Code::invalid,
+                fmt::format("{} has rows of fp32, and predicts in fp32; leave --precision out", trained.model));
   const DataSplit own = open_data(trained.data);
   if (config.data.empty() || config.data == trained.data) return {own.test, own.normalisation, trained.data};
   const DataSplit asked = open_data(config.data);

@@ -31,6 +31,9 @@ inline constexpr const char* kPredict = "predict";
 nlohmann::ordered_json to_json(const PredictConfig& config);
 PredictConfig predict_config_from(const nlohmann::json& json);  // Error{invalid}
 
+// In the folder of a run, beside the model: the rows of its tables, if it has some.
+inline constexpr const char* kModelRows = "model.rows";
+
 // What RUN/config.json says. Error{invalid} if RUN is not the folder of a run with a model.
 TrainConfig config_of_run(const std::string& folder);
 

@@ -16,6 +16,7 @@
 #include "paceline/record/figures.hpp"
 #include "paceline/record/safetensors.hpp"
 #include "paceline/torch/low_precision.hpp"
+#include "paceline/torch/model_tables.hpp"
 #include "paceline/torch/predictor_state.hpp"
 #include "paceline/torch/replicas.hpp"
 #include "paceline/torch/start_together.hpp"
@@ -34,14 +35,14 @@ Error of_another_model(const std::string& path, const std::string& what) {
   return Error(Code::invalid, fmt::format("{} is of another model than its config.json says: {}", path, what));
 }
 
-const char* safetensors_type(torch::ScalarType type) {
+const char* weight_type(torch::ScalarType type) {
   return type == torch::kFloat ? "F32" : type == torch::kLong ? "I64" : type == torch::kDouble ? "F64" : "";
 }
 
 void copy_in(const SafetensorsFile& file, const std::string& path, const NamedTensor& item) {
   const NamedArray* array = file.find(item.name);
   if (array == nullptr) throw of_another_model(path, fmt::format("it has no '{}'", item.name));
-  if (array->shape != item.tensor.sizes().vec() || array->dtype != safetensors_type(item.tensor.scalar_type()))
+  if (array->shape != item.tensor.sizes().vec() || array->dtype != weight_type(item.tensor.scalar_type()))
     throw of_another_model(path, fmt::format("its '{}' is of another shape or type", item.name));
   torch::Tensor copy = torch::empty(item.tensor.sizes(), item.tensor.options().requires_grad(false));
   if (!array->bytes.empty()) std::memcpy(copy.data_ptr(), array->bytes.data(), array->bytes.size());
@@ -105,6 +106,7 @@ Predictor::Predictor(Job& job, const PredictConfig& config)
 Model Predictor::load(Precision precision) const {
   Model model = make_model(parse_model(trained_.model), form_);
   load_model(config_.run, *model.module);
+  if (model.tables) model.tables->load(config_.run + "/" + kModelRows, trained_.seed);
   model.module->eval();
   return in_precision(std::move(model), precision);
 }

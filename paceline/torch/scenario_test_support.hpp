@@ -48,6 +48,9 @@ struct Scenario {
   bool share = false;
   bool divide_by_active = true;
   std::size_t bucket_bytes = 300;
+  std::int64_t local_after = 0;
+  MixChoices mixing = {};
+  BetweenSites between_sites = {};
   std::function<void(int, const RankBody&)> run = run_shm_ranks;
 
   int batches_of(int rank) const { return batches.empty() ? steps : batches[static_cast<std::size_t>(rank)]; }
@@ -102,7 +105,10 @@ inline std::vector<ScenarioResult> train_scenario(const Scenario& s) {
                            .check_every = 3,
                            .fuse = s.fuse,
                            .share_update = s.share,
-                           .divide_by_active = s.divide_by_active});
+                           .divide_by_active = s.divide_by_active,
+                           .local_after = s.local_after,
+                           .mixing = s.mixing,
+                           .between_sites = s.between_sites});
     ScenarioResult& result = results[static_cast<std::size_t>(endpoint.rank())];
     result.first_loss = evaluate(s, net);
     std::function<void()> between;

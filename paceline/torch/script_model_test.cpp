@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-const Form kForm = images(1, 4, 4, 3);
+const Form kImageForm = images(1, 4, 4, 3);
 
 class ScriptModels : public ModelFolder {
  protected:
@@ -20,13 +20,13 @@ class ScriptModels : public ModelFolder {
   }
 
   // What is said of a script whose forward is this, with one parameter.
-  std::string complaint_of(const std::string& forward, const Form& form = kForm) {
+  std::string complaint_of(const std::string& forward, const Form& form = kImageForm) {
     torch::jit::Module script("Script");
     script.register_parameter("weight", torch::zeros({3, 16}, torch::requires_grad()), false);
     script.define(forward);
     return complaint(saved(script), form);
   }
-  std::string complaint(const std::string& file, const Form& form = kForm) {
+  std::string complaint(const std::string& file, const Form& form = kImageForm) {
     const std::string all = sentence_of([&] { make_model(parse_model("script:" + file), form); });
     const std::string start = "model script:" + file + ": ";
     EXPECT_TRUE(all.empty() || all.starts_with(start)) << all;
@@ -37,14 +37,14 @@ class ScriptModels : public ModelFolder {
 
 TEST_F(ScriptModels, HaveTheScriptsOwnNamesAndTensors) {
   const torch::jit::Module script = small_script();
-  const Model model = make_model(parse_model("script:" + saved(script)), kForm);
+  const Model model = make_model(parse_model("script:" + saved(script)), kImageForm);
   std::set<std::string> names;
   for (const auto& item : model.module->named_parameters()) names.insert(item.key());
   EXPECT_EQ(names, (std::set<std::string>{"hidden.weight", "scale", "weight"}));
   EXPECT_TRUE(model.module->named_buffers().contains("calls"));
   EXPECT_FALSE(model.module->named_parameters()["scale"].requires_grad());
   EXPECT_TRUE(model.module->named_parameters()["hidden.weight"].requires_grad());
-  const torch::Tensor input = random_examples(kForm, 5);
+  const torch::Tensor input = random_examples(kImageForm, 5);
   torch::jit::Module other = script;
   EXPECT_TRUE(torch::equal(model.forward(input), other.forward({input}).toTensor()));
 }
@@ -55,32 +55,32 @@ TEST_F(ScriptModels, RegisterASharedTensorOnce) {
   script.register_parameter("one", shared, false);
   script.register_parameter("two", shared, false);
   script.define("def forward(self, x):\n  return torch.matmul(x.flatten(1), (self.one + self.two).t())\n");
-  const Model model = make_model(parse_model("script:" + saved(script)), kForm);
+  const Model model = make_model(parse_model("script:" + saved(script)), kImageForm);
   ASSERT_EQ(model.module->parameters().size(), 1U);
   model.forward(torch::ones({1, 1, 4, 4})).sum().backward();
   EXPECT_EQ(model.module->parameters()[0].grad().max().item<float>(), 2);
 }
 
 TEST_F(ScriptModels, ArePutIntoTrainingAndEvaluation) {
-  const Model model = make_model(parse_model("script:" + saved(small_script())), kForm);
+  const Model model = make_model(parse_model("script:" + saved(small_script())), kImageForm);
   const torch::Tensor calls = model.module->named_buffers()["calls"];
-  model.forward(random_examples(kForm, 1));
+  model.forward(random_examples(kImageForm, 1));
   EXPECT_EQ(calls.item<float>(), 1);
   model.module->eval();
-  model.forward(random_examples(kForm, 1));
+  model.forward(random_examples(kImageForm, 1));
   EXPECT_EQ(calls.item<float>(), 1);
   model.module->train();
-  model.forward(random_examples(kForm, 1));
+  model.forward(random_examples(kImageForm, 1));
   EXPECT_EQ(calls.item<float>(), 2);
 }
 
 TEST_F(ScriptModels, TrainOnTwoRanksAndAreSavedWithWhatTheyLearned) {
   const std::string file = saved(small_script());
-  const torch::Tensor input = random_examples(kForm, 6);
+  const torch::Tensor input = random_examples(kImageForm, 6);
   std::vector<torch::Tensor> outputs(2);
   std::vector<float> first(2), last(2);
   run_shm_ranks(2, [&](Endpoint& endpoint) {
-    const Model model = make_model(parse_model("script:" + file), kForm);
+    const Model model = make_model(parse_model("script:" + file), kImageForm);
     const auto rank = static_cast<std::size_t>(endpoint.rank());
     const torch::Tensor own = input.narrow(0, 3 * endpoint.rank(), 3);
     torch::optim::SGD sgd(model.module->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -104,7 +104,7 @@ TEST_F(ScriptModels, TrainOnTwoRanksAndAreSavedWithWhatTheyLearned) {
   EXPECT_LT(last[1], 0.5F * first[1]);
   EXPECT_TRUE(torch::equal(outputs[0], outputs[1]));
 
-  const Model loaded = make_model(parse_model("script:" + file), kForm);
+  const Model loaded = make_model(parse_model("script:" + file), kImageForm);
   torch::load(loaded.module, path("model.pt"));
   loaded.module->eval();
   EXPECT_TRUE(torch::equal(loaded.forward(input), outputs[0]));

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <optional>
-
 #include "paceline/core/error.hpp"
 #include "paceline/data/open.hpp"
 #include "paceline/torch/run_folder.hpp"
@@ -47,6 +45,21 @@ int own_threads(Communicator& world, Job& job) {
 void refuse_together(Job& job, const std::string& refusal) {
   Communicator world = meeting_of(job);
   refuse_first(world, refusal);
+}
+
+std::optional<Sites> find_sites_together(Job& job, const TrainConfig& config) {
+  if (config.between_sites.empty()) return std::nullopt;
+  Communicator world = meeting_of(job);
+  const auto names = allgather(world, job.host(), {.name = "hosts"});
+  std::optional<Sites> sites;
+  std::string refusal;
+  try {
+    sites = parse_sites(config.sites, job.endpoint().facts().hosts, names);
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  refuse_first(world, refusal);
+  return sites;
 }
 
 DataSplit open_data_together(Job& job, const std::string& spec) {

@@ -4,10 +4,12 @@
 // Nothing assumes that the ranks share a file system. The run folder is rank 0's; the data must be on every host.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "paceline/collective/communicator.hpp"
 #include "paceline/data/dataset.hpp"
+#include "paceline/exchange/sites.hpp"
 #include "paceline/launch/join.hpp"
 #include "paceline/torch/train_config.hpp"
 
@@ -15,6 +17,9 @@ namespace paceline {
 
 // `refusal`: why this rank cannot begin, as a sentence; empty: it can. Throws on every rank if one cannot.
 void refuse_together(Job& job, const std::string& refusal);
+
+// Which workers are at which site, if there is a plan between sites.
+std::optional<Sites> find_sites_together(Job& job, const TrainConfig& config);
 
 // The data, which is the same on all ranks.
 DataSplit open_data_together(Job& job, const std::string& spec);

@@ -26,6 +26,8 @@ torch::Tensor inputs_of(const Batch& batch, const Form& form) {
   const auto n = static_cast<std::int64_t>(batch.size());
   const Shape& shape = form.shape;
   if (form.kind == Kind::text) return torch::from_blob(memory(batch.tokens), {n, shape.width}, torch::kLong);
+  if (form.kind == Kind::keyed)
+    return torch::from_blob(memory(batch.tokens), {n, form.keys + shape.width}, torch::kLong);
   return torch::from_blob(memory(batch.values), {n, shape.channels, shape.height, shape.width});
 }
 

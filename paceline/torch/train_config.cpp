@@ -10,7 +10,10 @@
 
 #include "paceline/core/error.hpp"
 #include "paceline/data/augment.hpp"
+#include "paceline/data/deal.hpp"
 #include "paceline/data/split.hpp"
+#include "paceline/exchange/sites.hpp"
+#include "paceline/torch/handicap.hpp"
 #include "paceline/torch/model_spec.hpp"
 #include "paceline/torch/noise_spec.hpp"
 #include "paceline/torch/optimizer_spec.hpp"
@@ -50,6 +53,19 @@ std::int64_t parts_of_step(const TrainConfig& config, std::size_t samples) {
   return config.workers * ((of_worker + config.micro_batch - 1) / config.micro_batch);
 }
 
+// The theorems are about plain SGD in which one update follows the other.
+void check_theory(const TrainConfig& config) {
+  const auto refuse = [](const char* why) { throw Error(Code::invalid, why); };
+  const When when = config.plan.timing();
+  if (parse_model(config.model).family != "softmax")
+    refuse("--theory is about convex losses: it goes with --model softmax");
+  if (config.plan.route() != Where::server || (when != When::bsp && when != When::ssp && when != When::essp))
+    refuse("--theory needs a bound on staleness: --where server:N with --when bsp, ssp:S or essp:S");
+  if (config.optimizer != "sgd" || config.weight_decay > 0 || config.clip > 0)
+    refuse("--theory is about plain SGD: --optimizer sgd, without --weight-decay and --clip");
+  if (config.resume) refuse("--theory counts the regret from the first step, so that it does not go with --resume");
+}
+
 // What each does alone, but not with the other.
 void refuse_together(const TrainConfig& config) {
   const bool looks = !config.noise.empty() || config.gradient_statistics;
@@ -61,11 +77,64 @@ void refuse_together(const TrainConfig& config) {
     refuse(
         "--online predicts with the old model what arrives while a sum travels, so that no gradient is late; "
         "when=delayed makes them late");
+  if (looks && config.plan.parameters_meet())
+    refuse(
+        "--noise and --gradient-statistics look at the gradient of all workers, which never meets in this plan; use "
+        "--when bsp --where allreduce");
+  if (config.online > 0 && config.plan.parameters_meet())
+    refuse("--online counts what arrives while a sum of gradients travels; use --when bsp --where allreduce");
+  if (config.online > 0 && config.shard != "iid")
+    refuse("--online gives each worker a part of the stream as it comes: it goes with --shard iid only");
+  if (config.post_local > 0 && config.plan.timing() != When::local)
+    refuse("--post-local says after how many epochs --when local:K begins; give that too, as in --when local:8");
+  if (!config.servers_on.empty() && config.plan.route() != Where::server)
+    refuse("--servers-on says where the servers of --where server:N run; give that too, as in --where server:2");
   if (config.online > 0 && looks) refuse("--online goes with neither --noise nor --gradient-statistics");
   if (config.online > 0 && config.batch == kWholeSet)
     refuse("--online takes a stream, of which --batch all has no end");
   if (config.online > 0 && config.resume)
     refuse("a stream cannot be resumed: --online and --resume exclude each other");
+}
+
+void check_sites_of(const TrainConfig& config) {
+  const auto refuse = [](const char* why) { throw Error(Code::invalid, why); };
+  if (config.between_sites.empty()) {
+    if (!config.sites.empty())
+      refuse(
+          "--sites says which hosts are a site for --between-sites; give that too, as in --between-sites "
+          "when=local:16");
+    return check(config.plan, mix_choices(config));
+  }
+  const Plan between = parse_plan(config.between_sites);
+  check_between_sites(config.plan, between, mix_choices(config));
+  if (between.algorithm() == Algorithm::shm)
+    refuse("between sites, which are on different hosts, there is no shared memory; use where=allreduce");
+  check_sites(config.sites);
+  if (!config.noise.empty() || config.gradient_statistics)
+    refuse(
+        "--noise and --gradient-statistics look at the gradient of all workers, which meets inside sites only; leave "
+        "--between-sites out");
+  if (config.online > 0)
+    refuse("--online counts what arrives while a sum of all workers travels; leave --between-sites out");
+}
+
+// What a model whose rows live on servers cannot do, at least not yet.
+void refuse_for_rows(const TrainConfig& config) {
+  const ModelSpec model = parse_model(config.model);
+  if (!keeps_rows_on_servers(model)) return;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Code::invalid, fmt::format("{} {}", model.text(), why));
+  };
+  if (config.plan.route() != Where::server)
+    refuse(
+        fmt::format("keeps its rows in tables of servers, which --where {} does not have; use --where server:N with "
+                    "--when bsp, ssp:S, essp:S, async or softsync:K",
+                    config.plan.where));
+  if (!config.init.empty()) refuse("begins with rows that servers draw by --seed; --init has no say in them");
+  if (config.clip > 0)
+    refuse("sends the gradients of its rows while backward goes on, before --clip could know their norm");
+  if (config.precision != "fp32") refuse("has rows of fp32, and computes in fp32; leave --precision out");
+  if (config.sharpness > 0) refuse("has rows on servers, which --sharpness could not move; leave it out");
 }
 
 }  // namespace
@@ -81,6 +150,17 @@ std::int64_t steps_per_epoch(const TrainConfig& config, std::size_t samples) {
 
 ModelOptions model_options(const TrainConfig& config) {
   return {.ghost_batch = config.ghost_batch, .checkpoint_activations = config.checkpoint_activations};
+}
+
+MixChoices mix_choices(const TrainConfig& config) {
+  return {.slow_momentum = config.slow_momentum,
+          .participate = config.participate,
+          .seed = config.seed,
+          .apply = parse_apply(config.apply),
+          .divide_by_staleness = config.divide_by_staleness,
+          .compensation = config.compensation,
+          .push_every = config.push_every,
+          .fetch_every = config.fetch_every};
 }
 
 std::vector<std::string> training_precisions() { return {"fp32", "bf16", "auto"}; }
@@ -140,7 +220,13 @@ void check_words(const TrainConfig& config) try {
   if (!config.init.empty() && !std::filesystem::exists(config.init))
     throw Error(Code::invalid, fmt::format("--init: there is no file {}", config.init));
   if (!config.noise.empty()) parse_noise(config.noise);
+  check(config.plan);
+  check_sites_of(config);
+  parse_deal(config.shard);
+  parse_handicap(config.handicap);
   refuse_together(config);
+  if (config.theory > 0) check_theory(config);
+  refuse_for_rows(config);
   if (config.resume && config.out.empty()) throw Error(Code::invalid, "--resume needs --out with the run's folder");
   to_json(config).dump();
 } catch (const nlohmann::json::exception&) {
@@ -153,6 +239,9 @@ void resolve(TrainConfig& config, const DataSplit& data) {
   std::size_t samples = data.train.size();
   if (config.valid > 0) samples = hold_out(data.train, config.valid, config.seed).first.size();
   Sampler({.samples = samples, .batch = config.batch, .workers = config.workers, .seed = config.seed});  // throws
+  if (config.theory > 0) config.schedule = "inverse-sqrt";
+  if (config.theory > 0 && data.train.classes() == 0)
+    throw Error(Code::invalid, "--theory is about softmax regression, and this data has no classes");
   if (config.lr == 0) config.lr = default_rate(parse_optimizer(config.optimizer).name);
   if (config.epochs == 0) config.epochs = default_epochs(config, samples);
   if (config.scale_epochs > 0) {
@@ -160,6 +249,8 @@ void resolve(TrainConfig& config, const DataSplit& data) {
     config.epochs = static_cast<int>(std::ceil(config.epochs * std::max(1.0, times)));
   }
   check_augmentation(parse_augmentation(config.augment), data.train.form());
+  require_fit(parse_deal(config.shard), data.train.form());
+  require_worker(parse_handicap(config.handicap), config.workers);
   if (!config.noise.empty())
     require_noise_fits(parse_noise(config.noise), config.global_batch(samples), parts_of_step(config, samples));
 }
@@ -209,12 +300,26 @@ void each_key(Config& c, const Visit& visit) {
   visit("noise", c.noise);
   visit("gradient_statistics", c.gradient_statistics);
   visit("sharpness", c.sharpness);
+  visit("theory", c.theory);
   visit("online", c.online);
   visit("buffers", c.buffers);
+  visit("post_local", c.post_local);
+  visit("slow_momentum", c.slow_momentum);
+  visit("participate", c.participate);
+  visit("apply", c.apply);
+  visit("divide_by_staleness", c.divide_by_staleness);
+  visit("compensation", c.compensation);
+  visit("push_every", c.push_every);
+  visit("fetch_every", c.fetch_every);
+  visit("shard", c.shard);
+  visit("handicap", c.handicap);
   visit("valid", c.valid);
   visit("until", c.until);
   visit("seed", c.seed);
   visit("plan", c.plan);
+  visit("between_sites", c.between_sites);
+  visit("sites", c.sites);
+  visit("servers_on", c.servers_on);
   visit("bucket_bytes", c.bucket_bytes);
   visit("check_every", c.check_every);
   visit("out", c.out);

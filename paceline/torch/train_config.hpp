@@ -9,6 +9,7 @@
 
 #include "paceline/data/dataset.hpp"
 #include "paceline/data/sampler.hpp"
+#include "paceline/exchange/mix_choices.hpp"
 #include "paceline/exchange/plan.hpp"
 #include "paceline/torch/model_spec.hpp"
 
@@ -55,12 +56,26 @@ struct TrainConfig {
   std::string noise = {};            // fisher-diag:BATCH, fisher-trace:BATCH
   bool gradient_statistics = false;  // noise scale and diversity
   double sharpness = 0;              // of the end point: size of the box; 0: not measured
+  double theory = 0;                 // radius of the ball in which bounds are computed; 0: they are not
   double online = 0;                 // inputs per second that arrive; 0: a data set, not a stream
   std::string buffers = "average";   // running statistics: or rank0's
-  double valid = 0;                  // share of the training set that is held out
+  int post_local = 0;                // epochs in which gradients meet before when=local begins
+  double slow_momentum = 0;          // of the averages of when=local
+  double participate = 1;            // share of the workers in a round of when=local
+  std::string apply = "auto";        // where=server: who applies updates
+  bool divide_by_staleness = false;  // the same, of a gradient's rate
+  double compensation = 0;           // the same, of its delay
+  int push_every = 1;                // steps
+  int fetch_every = 1;
+  std::string shard = "iid";  // which examples each worker gets: by-label, dirichlet:A
+  std::string handicap = {};  // random:FACTOR, fixed:RANK:FACTOR
+  double valid = 0;           // share of the training set that is held out
   std::optional<Target> until = {};
   std::uint64_t seed = 1;
   Plan plan = {};
+  std::string between_sites = {};  // the plan between sites; empty: there are none
+  std::string sites = {};          // which hosts form them, see parse_sites; empty: each host is one
+  std::string servers_on = {};     // hosts of where=server's processes, as a,b; empty: threads of the workers
   std::size_t bucket_bytes = 0;
   int check_every = 100;
   std::string out = {};
@@ -92,6 +107,7 @@ nlohmann::json identity_of(const TrainConfig& config, std::uint64_t data_fingerp
 void require_same_run(const std::string& path, const nlohmann::json& state, const nlohmann::json& identity);
 
 ModelOptions model_options(const TrainConfig& config);
+MixChoices mix_choices(const TrainConfig& config);
 
 // For help and errors.
 std::vector<std::string> training_precisions();

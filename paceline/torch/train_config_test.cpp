@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "paceline/data/open.hpp"
 #include "paceline/torch/complaint_test_support.hpp"
@@ -15,6 +16,7 @@ TEST(ModelSpec, KnowsItsForms) {
   EXPECT_EQ(parse_model("mlp:2048x3").sizes, (std::vector<int>{2048, 2048, 2048}));
   EXPECT_EQ(parse_model("mlp:64,8x2").sizes, (std::vector<int>{64, 8, 8}));
   EXPECT_EQ(parse_model("mlp:64,8x2").text(), "mlp:64,8,8");
+  EXPECT_EQ(parse_model("wide-deep").text(), "wide-deep:16");
   for (const std::string name : {"softmax", "lenet", "cnn"}) EXPECT_EQ(parse_model(name).text(), name);
   EXPECT_FALSE(parse_model("mlp").sizes.empty());
 }
@@ -39,6 +41,21 @@ TEST(TrainConfig, TargetsAndShares) {
     EXPECT_NE(complaint([&] { parse_share(bad); }), "") << bad;
 }
 
+TEST(TrainConfig, AModelWhoseRowsLiveOnServersNeedsServersAndRefusesWhatCannotReachThem) {
+  const auto told = [](const std::function<void(TrainConfig&)>& change) {
+    TrainConfig config{.model = "wide-deep:8", .plan = parse_plan("where=server:2 when=ssp:1"), .out = "run"};
+    change(config);
+    return complaint([&] { check_words(config); });
+  };
+  EXPECT_EQ(told([](TrainConfig&) {}), "");
+  EXPECT_NE(told([](TrainConfig& c) { c.plan = {}; }).find("use --where server:N"), std::string::npos);
+  EXPECT_EQ(told([](TrainConfig& c) { c.resume = true; }), "");
+  EXPECT_EQ(told([](TrainConfig& c) { c.checkpoint_every = 3; }), "");
+  EXPECT_NE(told([](TrainConfig& c) { c.clip = 1; }).find("--clip"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.precision = "auto"; }).find("--precision"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.sharpness = 1e-3; }).find("--sharpness"), std::string::npos);
+}
+
 TEST(TrainConfig, WordsThatSuitNoDataAreKnownBeforeThereIsAny) {
   EXPECT_EQ(complaint([] { check_words({}); }), "");
   EXPECT_NE(complaint([] { check_words({.model = "resnet"}); }).find("resnet"), std::string::npos);
@@ -49,10 +66,37 @@ TEST(TrainConfig, WordsThatSuitNoDataAreKnownBeforeThereIsAny) {
   EXPECT_NE(complaint([] { check_words({.out = "caf\xe9"}); }).find("UTF-8"), std::string::npos);
 }
 
+TEST(TrainConfig, APlanBetweenSitesNeedsAPlanInsideThatGoesWithIt) {
+  const auto told = [](const std::function<void(TrainConfig&)>& change) {
+    TrainConfig config{.between_sites = "when=local:16"};
+    change(config);
+    return complaint([&] { check_words(config); });
+  };
+  EXPECT_EQ(told([](TrainConfig&) {}), "");
+  EXPECT_EQ(told([](TrainConfig& c) { c.slow_momentum = 0.5; }), "");
+  EXPECT_EQ(told([](TrainConfig& c) { c.sites = "a/b"; }), "");
+  EXPECT_NE(told([](TrainConfig& c) {
+              c.between_sites = "";
+              c.sites = "2";
+            }),
+            "");
+  EXPECT_NE(told([](TrainConfig& c) { c.sites = "1"; }).find("two sites or more"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.plan = parse_plan("when=delayed:1"); }).find("when=bsp"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.plan = parse_plan("where=server:1"); }).find("when=bsp"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.between_sites = "when=bsp"; }).find("when=local:16"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.between_sites = "when=local:4 where=shm"; }).find("where=allreduce"),
+            std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.noise = "fisher-diag:8"; }).find("--between-sites"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.online = 100; }).find("--between-sites"), std::string::npos);
+  EXPECT_NE(told([](TrainConfig& c) { c.participate = 0.5; }).find("step together"), std::string::npos);
+}
+
 TEST(TrainConfig, ComesBackFromJsonAsItWas) {
   TrainConfig config{
       .model = "mlp:8", .data = "digits", .workers = 3, .valid = 0.1, .until = parse_target("accuracy=0.5")};
   config.plan.set("where", "ring");
+  config.between_sites = "when=local:4";
+  config.sites = "a/b,c";
   EXPECT_EQ(to_json(train_config_from(to_json(config))), to_json(config));
   EXPECT_EQ(complaint([] {
               train_config_from({{"modle", "cnn"}});

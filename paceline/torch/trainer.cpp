@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "paceline/data/deal.hpp"
 #include "paceline/data/split.hpp"
 #include "paceline/record/figures.hpp"
 #include "paceline/torch/model_files.hpp"
@@ -45,12 +46,16 @@ bool blas_is_slow() {
 
 // ---- before the first step
 
-Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal::Voice voice)
+Trainer::Trainer(Job& job, const TrainConfig& config, std::optional<Sites> sites, DataSplit data,
+                 RunJournal::Voice voice)
     : job_(job),
       config_(config),
+      sites_(std::move(sites)),
       data_(std::move(data)),
       checkpoints_(config.out + "/checkpoint", config.keep),
       trace_(kTraceEvents),
+      handicap_(parse_handicap(config.handicap)),
+      agreements_(Communicator::beside(job.endpoint(), job.group(), "Trainer")),
       stream_({.samples = data_.train.size(), .batch = kWholeSet, .seed = config.seed}) {
   if (config_.valid > 0) {
     auto [rest, held_out] = hold_out(data_.train, config_.valid, config_.seed);
@@ -62,24 +67,32 @@ Trainer::Trainer(Job& job, const TrainConfig& config, DataSplit data, RunJournal
   if (config_.resume && job_.rank() == 0) restore(newest_checkpoint());
   parallel_ = std::make_unique<DataParallel>(
       job_, *model_.module, *optimizer_, config_.plan.text(),
-      DataParallelOptions{.bucket_bytes = config_.bucket_bytes,
-                          .check_every = config_.check_every,
-                          .share_update = true,
-                          .buffers = config_.buffers == "rank0" ? BufferPolicy::rank0 : BufferPolicy::average,
-                          .trace = &trace_});
-  share_position();
+      DataParallelOptions{
+          .bucket_bytes = config_.bucket_bytes,
+          .check_every = config_.check_every,
+          .share_update = true,
+          .buffers = config_.buffers == "rank0" ? BufferPolicy::rank0 : BufferPolicy::average,
+          .local_after = config_.post_local * steps_per_epoch(config_, data_.train.size()),
+          .mixing = mix_choices(config_),
+          .between_sites = {.plan = config_.between_sites, .site_of = sites_ ? sites_->of_rank : std::vector<int>()},
+          .trace = &trace_});
+  if (model_.tables) tables_.emplace(*model_.tables, parallel_->session(), config_.seed);
+  if (config_.resume && job_.rank() == 0) restore_rows();
+  share_position();  // nobody goes on before the rows are there
   journal_ = std::make_unique<RunJournal>(config_, job_.rank() == 0 ? voice : RunJournal::Voice::silent,
                                           config_.resume ? at_.step : -1);
   loader_ = std::make_unique<Loader>(
       data_.train, data_.normalisation,
-      SamplerOptions{
-          .samples = data_.train.size(), .batch = config_.batch, .workers = job_.size(), .seed = config_.seed},
+      SamplerOptions{.samples = data_.train.size(),
+                     .batch = config_.batch,
+                     .workers = job_.size(),
+                     .seed = config_.seed,
+                     .dealt = deal_out(parse_deal(config_.shard), data_.train.all_labels(), job_.size(), config_.seed)},
       job_.rank(), parse_augmentation(config_.augment));
   watch_gradients();
   if (config_.online > 0)
     online_ = std::make_unique<OnlineMinibatch>(config_.online, config_.global_batch(data_.train.size()));
-  agreement_ =
-      job_.endpoint().allocate(sizeof(double) * (4 + StopSignals::kCount + static_cast<std::size_t>(job_.size())));
+  agreement_ = job_.endpoint().allocate(agreement_bytes());
   wait_shares_.resize(static_cast<std::size_t>(job_.size()));
   times_.rank = job_.rank();
   times_.host = job_.host();
@@ -94,12 +107,27 @@ void Trainer::make_model() {
   if (!config_.init.empty() && !config_.resume && job_.rank() == 0)
     started_anew_ = load_weights(model_, config_.init, true);
   optimizer_ = optimizer_for(config_, *model_.module);
-  const std::int64_t batch = config_.global_batch(data_.train.size());
+  if (config_.theory > 0) study_together();
   rate_ = std::make_unique<LearningRate>(RateSpec{.schedule = config_.schedule,
-                                                  .base = parse_rate_scale(config_.scale_lr).apply(config_.lr, batch),
+                                                  .base = base_rate(),
                                                   .total_steps = total_steps(),
                                                   .steps_per_epoch = steps_per_epoch(config_, data_.train.size()),
                                                   .warmup_steps = config_.warmup});
+}
+
+// One rank computes, since all have the same data and cores are for training.
+void Trainer::study_together() {
+  ConvexStudy study;
+  if (job_.rank() == 0) study = study_convex(data_.train, data_.normalisation, config_.theory);
+  std::string bytes(reinterpret_cast<const char*>(&study), sizeof study);
+  broadcast(agreements_, bytes, 0, {.name = "theory"});
+  std::memcpy(&study, bytes.data(), sizeof study);
+  theory_ = study;
+}
+
+double Trainer::base_rate() const {
+  if (theory_) return theory_rate(*theory_, staleness_bound(config_.plan.policy()), job_.size());
+  return parse_rate_scale(config_.scale_lr).apply(config_.lr, config_.global_batch(data_.train.size()));
 }
 
 std::int64_t Trainer::total_steps() const {
@@ -116,13 +144,22 @@ void Trainer::introduce() {
       with_thousands(static_cast<std::int64_t>(data_.test.size())), job_.size(), job_.size() == 1 ? "" : "s",
       hosts() == 1 ? "" : fmt::format(" on {} hosts ({})", hosts(), job_.endpoint().facts().network),
       batch_text(config_.batch), config_.optimizer, config_.lr, config_.plan.text());
+  if (sites_) line += fmt::format("; {}, between them {}", sites_->text(), config_.between_sites);
   if (parallel_->delay_bytes() > 0)
     line += fmt::format("; {:.1f} MB of gradients on their way", static_cast<double>(parallel_->delay_bytes()) / 1e6);
+  if (!config_.servers_on.empty())
+    line += fmt::format("; {} server process{} on {}", config_.plan.servers(), config_.plan.servers() == 1 ? "" : "es",
+                        config_.servers_on);
+  if (const auto servers = parallel_->server_statistics()) line += "; updates are applied " + servers->applied;
+  if (tables_) line += "; rows on servers: " + model_.tables->text();
   if (at_.step > 0) line += fmt::format("; going on at step {}", at_.step);
   journal_->introduce(line);
   if (!started_anew_.empty())
     journal_->remark(fmt::format("{} of {} starts anew: in {} it has another size", fmt::join(started_anew_, ", "),
                                  config_.model, config_.init));
+  if (forgotten_)
+    journal_->remark(
+        "the checkpoint has nothing of what servers' optimizers remember, such as momentum; it begins anew");
   if (blas_is_slow())
     journal_->remark("LibTorch runs on a slow BLAS here; installing libopenblas0-pthread makes it many times quicker");
 }
@@ -199,7 +236,7 @@ void Trainer::train_epoch() {
   while (!stopping()) {
     const TimePoint start = now();
     const Batch* batch = loader_->next();
-    if (batch == nullptr) return;
+    if (batch == nullptr) break;
     record(Activity::load, start, now() - start);
     times_.in(Activity::load) += seconds(now() - start);
     train_step(*batch);
@@ -207,19 +244,23 @@ void Trainer::train_epoch() {
     const bool due = config_.checkpoint_every > 0 && at_.step % config_.checkpoint_every == 0;
     const bool epoch_over = at_.consumed >= data_.train.size();  // end_epoch saves it, once it has been told
     if (due && !stopping() && !epoch_over) {
+      settle_agreement();
+      if (stopping()) return;  // somebody has found a signal, and came here for that
       save_checkpoint();
       step_began_ = now();  // saving is not training
     }
   }
+  settle_agreement();
 }
 
 int train(Job& job, const TrainConfig& given) {
   TrainConfig config = given;
+  const std::optional<Sites> sites = find_sites_together(job, config);
   DataSplit data = open_data_together(job, config.data);
   const bool started_elsewhere = config.workers == 0;
   if (started_elsewhere) settle_together(job, config, data);
   const auto voice = started_elsewhere ? RunJournal::Voice::lines : RunJournal::Voice::draws;
-  return Trainer(job, config, std::move(data), voice).run();
+  return Trainer(job, config, sites, std::move(data), voice).run();
 }
 
 }  // namespace paceline

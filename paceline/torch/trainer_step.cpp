@@ -1,8 +1,10 @@
-// One step of a Trainer: forward, backward, update, and the agreement after it.
+// One step of a Trainer: forward, backward, update, and what is told of it.
 #include <torch/types.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 #include <utility>
 
 #include "paceline/torch/trainer_state.hpp"
@@ -10,10 +12,14 @@
 namespace paceline {
 namespace {
 
-constexpr std::int64_t kWarmUpSteps = 5;  // not counted in samples/s
-
 void set_lr(torch::optim::Optimizer& optimizer, double lr) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
+}
+
+double distance_from_zero(const std::vector<torch::Tensor>& parameters) {
+  double squares = 0;
+  for (const torch::Tensor& parameter : parameters) squares += parameter.detach().square().sum().item<double>();
+  return std::sqrt(squares);
 }
 
 }  // namespace
@@ -21,25 +27,35 @@ void set_lr(torch::optim::Optimizer& optimizer, double lr) {
 void Trainer::train_step(const Batch& batch) {
   const TimePoint start = now();
   const ParallelTimes before = parallel_->times();
+  const Duration waited_for_rows = tables_ ? model_.tables->waited() : Duration{};
   set_lr(*optimizer_, rate_->at(at_.step));
-  Tally tally = forward_backward(batch);
+  if (theory_) farthest_ = std::max(farthest_, distance_from_zero(model_.module->parameters()));
+  const bool takes_part = parallel_->takes_part();
+  Tally tally;
+  if (takes_part) tally = forward_backward(batch);
+  lag(start);
   const TimePoint computed = now();
   const Duration in_backward = parallel_->times().communicate - before.communicate;
   if (parts_) look_at_gradient();
   if (online_) let_inputs_pass(tally, computed - start);
-  clip();
+  if (takes_part) clip();
+  parallel_->note_loss(tally.mean_loss());
   parallel_->step();
+  for (const std::string& remark : parallel_->take_remarks()) journal_->remark(remark);
   const ParallelTimes after = parallel_->times();
   record(Activity::compute, start, computed - start);
-  const double compute = seconds(computed - start - in_backward);
+  const Duration for_rows = (tables_ ? model_.tables->waited() : Duration{}) - waited_for_rows;
+  const double compute = seconds(computed - start - in_backward - for_rows);
   compute_seconds_ += compute;
   times_.in(Activity::compute) += compute;
   times_.in(Activity::communicate) += seconds(after.communicate - before.communicate);
-  times_.in(Activity::wait) += seconds(after.wait - before.wait);
+  times_.in(Activity::wait) += seconds(after.wait - before.wait + for_rows);
   times_.in(Activity::update) += seconds(after.update - before.update);
   ++at_.step;
   at_.consumed = batch.consumed;
-  agree(tally);
+  count_step(tally);
+  agree_now_and_then();
+  tell_progress();
   parallel_->lend();  // which the agreement has taken back
 }
 
@@ -62,7 +78,8 @@ Tally Trainer::forward_backward(const Batch& batch) {
     std::optional<DataParallel::NoSync> quiet;
     if (parts_ || first + count < size) quiet.emplace(*parallel_);
     tally += forward_backward(inputs.narrow(0, first, count),
-                              answers.narrow(0, first * form.predictions(), count * form.predictions()), weight);
+                              answers.narrow(0, first * form.predictions(), count * form.predictions()), weight,
+                              first + count < size ? Part::earlier : Part::last);
     if (parts_) parts_->after_part({.examples = count, .weight = weight});
   }
   return tally;
@@ -75,16 +92,23 @@ void Trainer::look_at_gradient() {
   if (noise_) noise_->add(parallel_->communicator(), at_.step);
 }
 
+// A worker with a handicap has computed for a while and sleeps as much longer.
+void Trainer::lag(TimePoint start) {
+  const double extra = handicap_.extra(at_.step, job_.rank(), job_.size(), config_.seed);
+  if (extra > 0) std::this_thread::sleep_for(std::chrono::duration<double>(extra * seconds(now() - start)));
+}
+
 void Trainer::clip() {
   if (config_.clip > 0) parallel_->clip_grad_norm(config_.clip);
 }
 
 // Of gradients that are applied late: all of them, before the model is looked at or saved.
 void Trainer::drain() {
+  if (tables_) model_.tables->flush();
   parallel_->drain([this] { clip(); });
 }
 
-Tally Trainer::forward_backward(const torch::Tensor& inputs, const torch::Tensor& answers, double weight) {
+Tally Trainer::forward_backward(const torch::Tensor& inputs, const torch::Tensor& answers, double weight, Part part) {
   const Form& form = data_.train.form();
   torch::Tensor outputs;
   {
@@ -93,45 +117,18 @@ Tally Trainer::forward_backward(const torch::Tensor& inputs, const torch::Tensor
   }
   outputs = outputs.to(torch::kFloat);
   torch::Tensor loss = loss_of(outputs, answers, form);
+  if (part == Part::last) prefetch_rows();
   (weight == 1 ? loss : loss * weight).backward();
   return tally_of(loss, outputs, answers, form);
 }
 
-// See Note [Steps and agreement].
-void Trainer::agree(Tally& tally) {
-  // From the end of the last agreement's own measurement to here: all that a step costs, agreement included.
-  const TimePoint end = now();
-  const Duration whole_step = end - std::exchange(step_began_, end);
-  const auto values = agreement_.as<double>();
-  std::fill(values.begin(), values.end(), 0.0);
-  values[0] = tally.loss;
-  values[1] = tally.correct;
-  values[2] = tally.predictions;
-  values[3] = seconds(whole_step);
-  const std::size_t first_signal = 4;
-  const std::size_t first_share = first_signal + StopSignals::kCount;
-  if (const int signal = signals_.pending(); signal >= 0) values[first_signal + static_cast<std::size_t>(signal)] = 1;
-  values[first_share + static_cast<std::size_t>(job_.rank())] = times_.wait_share();
-  parallel_->communicator().allreduce(view(values), ReduceOp::sum, {.name = "step"});
-  tally = {values[0], values[1], values[2]};
-  const double duration = values[3] / job_.size();
-  for (std::size_t r = 0; r < wait_shares_.size(); ++r) wait_shares_[r] = static_cast<float>(values[first_share + r]);
-  for (int i = 0; i < StopSignals::kCount; ++i) {
-    if (values[first_signal + static_cast<std::size_t>(i)] == 0) continue;
-    stop_reason_ = "interrupted by " + StopSignals::name(i);
-    stop_signal_ = StopSignals::number(i);
-  }
-  at_.seconds += duration;
-  for (Tally* sum : {&at_.tally, &point_}) {
-    *sum += tally;
-  }
-  if (++steps_here_ > kWarmUpSteps) {
-    for (Rate* rate : {&epoch_rate_, &run_rate_, &point_rate_}) {
-      rate->examples += tally.predictions / data_.train.form().predictions();
-      rate->seconds += duration;
-    }
-  }
-  tell_progress();
+// Those of the next batch's first part travel while this one's last goes backward.
+void Trainer::prefetch_rows() {
+  const Batch* next = tables_ ? loader_->peek() : nullptr;
+  if (next == nullptr || next->size() == 0) return;
+  const Form& form = data_.train.form();
+  const auto count = std::min<std::int64_t>(config_.micro_batch, static_cast<std::int64_t>(next->size()));
+  model_.tables->prefetch(inputs_of(*next, form).narrow(0, 0, count).narrow(1, 0, form.keys));
 }
 
 void Trainer::tell_progress() {

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "tests/hosts/lan.hpp"
 #include "tests/train/train_run.hpp"
@@ -55,12 +58,25 @@ class TrainHosts : public HostsTest {
   }
 
   static pid_t worker_on(int host) {
+    return process_on(host, [](const fs::path& process) {
+      std::error_code ignored;
+      return fs::read_symlink(process / "exe", ignored).filename() == "paceline-train";
+    });
+  }
+  static pid_t server_on(int host) {
+    return process_on(host, [](const fs::path& process) {
+      std::ifstream words(process / "cmdline", std::ios::binary);
+      std::string program, command;
+      return std::getline(words, program, '\0') && std::getline(words, command, '\0') && command == "train-server";
+    });
+  }
+
+ private:
+  static pid_t process_on(int host, const std::function<bool(const fs::path&)>& is_it) {
     pid_t found = -1;
     EXPECT_TRUE(eventually([&] {
       for (const pid_t process : lan().processes(host)) {
-        std::error_code ignored;
-        if (fs::read_symlink(fmt::format("/proc/{}/exe", process), ignored).filename() == "paceline-train")
-          found = process;
+        if (is_it(fmt::format("/proc/{}", process))) found = process;
       }
       return found > 0;
     }));
@@ -99,6 +115,28 @@ TEST_F(TrainHosts, ToAPersonTheySayWhatOneHostSays) {
       << lines[0];
   EXPECT_TRUE(lines[2].starts_with("epoch 2/2")) << lines[2];
   EXPECT_EQ(lines[4], "report: " + run.path("report.html"));
+}
+
+// The second host is called so by ssh_to_another_machine, the first as this machine.
+TEST_F(TrainHosts, AreSitesByTheirNames) {
+  char own[HOST_NAME_MAX + 1] = {};
+  ASSERT_EQ(gethostname(own, sizeof own - 1), 0);
+  const std::string ssh = ssh_to_another_machine("true");
+  const TrainRun named, counted;
+  const Words words = {"--epochs", "8", "--between-sites", "when=local:4"};
+  Words by_name = words;
+  by_name.insert(by_name.end(), {"--sites", fmt::format("second/{}", own)});
+  const json last = json_lines(train(named, by_name, ssh).output).back();
+  EXPECT_GT(last["test_accuracy"], 0.8);
+  EXPECT_EQ(last["bytes_between_sites"], last["bytes_between_hosts"]);
+  train(counted, words);
+  EXPECT_TRUE(bytes_of(named.path("model.safetensors")) == bytes_of(counted.path("model.safetensors")));
+  const TrainRun refused;
+  const Ended ended = start(refused, {"--steps", "1", "--between-sites", "when=local:4", "--sites", "a/b"}, ssh).wait();
+  EXPECT_EQ(ended.exit_code, 2);
+  expect_one_sentence(ended.errors);
+  EXPECT_TRUE(contains(ended.errors, "belongs to none of the sites 'a/b'")) << ended.errors;
+  expect_nothing_left();
 }
 
 TEST_F(TrainHosts, ThePathOfPacelineThereIsAlsoThatOfItsWorkers) {
@@ -252,6 +290,66 @@ TEST_F(TrainHosts, TheTraceIsOnOneClock) {
     if (std::abs(first[rank]) == 1e18 || start < first[rank]) first[rank] = start;
   }
   EXPECT_LT(std::abs(first[0] - first[1]), 1e6) << first[0] << " and " << first[1] << " us";
+}
+
+// ---- servers in processes of their own
+
+TEST_F(TrainHosts, ServersOnAThirdHostAndOnOneOfTheWorkersGiveTheBitsOfThreadsHere) {
+  const Words words = {"--epochs", "3", "--where", "server:3"};
+  const TrainRun here, there;
+  const Ended one = here.train(on_one_host(words));
+  Words more = words;
+  more.insert(more.end(), {"--servers-on", "localhost," + lan().ip(2)});
+  const Ended two = train(there, more);
+  EXPECT_TRUE(bytes_of(here.path("model.safetensors")) == bytes_of(there.path("model.safetensors")));
+  EXPECT_EQ(results_of(one.output), results_of(two.output));
+  expect_nothing_left();
+}
+
+TEST_F(TrainHosts, WorkersHereReachServersThere) {
+  const TrainRun run;
+  const Ended ended = lan()
+                          .start({PACELINE_PROGRAM, "train", "--out", run.folder(), "--ssh", lan().ssh(), "--workers",
+                                  "2", "--model", "softmax", "--data", "digits", "--epochs", "2", "--where", "server:2",
+                                  "--servers-on", fmt::format("{},{}", lan().ip(1), lan().ip(2))})
+                          .wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.errors;
+  EXPECT_EQ(ended.errors, "");
+  EXPECT_TRUE(
+      contains(lines_of(ended.output).at(0), fmt::format("2 server processes on {},{}", lan().ip(1), lan().ip(2))))
+      << ended.output;
+  expect_nothing_left();
+}
+
+TEST_F(TrainHosts, AKilledServerOnAHostWithoutWorkersEndsTheRunAndIsNamed) {
+  const TrainRun run;
+  Command command = start(run, {"--epochs", "1000000", "--where", "server:1", "--servers-on", "localhost"});
+  command.read_until("\"epoch\":1,");
+  const pid_t victim = server_on(0);
+  ASSERT_GT(victim, 0);
+  const auto before = std::chrono::steady_clock::now();
+  kill(victim, SIGKILL);
+  const Ended ended = command.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(4));
+  EXPECT_EQ(ended.exit_code, 128 + SIGKILL);
+  EXPECT_TRUE(
+      contains(ended.errors, fmt::format("server 0, rank 2 on localhost (pid {}) was killed by signal 9", victim)))
+      << ended.errors;
+  EXPECT_TRUE(contains(ended.errors, fmt::format("pid {}) has died", victim))) << ended.errors;
+  expect_nothing_left();
+}
+
+TEST_F(TrainHosts, AnInterruptEndsWorkersAndServersInGoodOrder) {
+  const TrainRun run;
+  Command command =
+      start(run, {"--epochs", "1000000", "--where", "server:2", "--servers-on", "localhost," + lan().ip(1)});
+  command.read_until("\"epoch\":1,");
+  command.signal(SIGINT);
+  const Ended ended = command.wait();
+  EXPECT_EQ(ended.exit_code, 128 + SIGINT);
+  EXPECT_EQ(ended.errors, "");
+  EXPECT_EQ(json_lines(ended.output).back()["final"], true);
+  expect_nothing_left();
 }
 
 }  // namespace

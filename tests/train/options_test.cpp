@@ -12,10 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-json last_line(const TrainRun& run, const Words& words) {
-  return json_lines(run.train(small_run(words)).output).back();
-}
-
 // ---- what is learned
 
 struct Way {

@@ -28,12 +28,6 @@ bool has_variable(const std::string& environ, const std::string& variable) {
   return contains(environ, '\0' + variable + '\0');
 }
 
-// An option may be given once only.
-Words with_default(const std::string& option, const std::string& value, Words words) {
-  if (std::find(words.begin(), words.end(), option) == words.end()) words.insert(words.begin(), {option, value});
-  return words;
-}
-
 }  // namespace
 
 TrainRun::TrainRun() {
@@ -51,7 +45,7 @@ TrainRun::~TrainRun() {
 
 Command TrainRun::start(const Words& arguments) const {
   Words command = {PACELINE_PROGRAM, "train", "--json"};
-  const Words rest = with_default("--out", folder_, arguments);
+  const Words rest = with_defaults(arguments, {{"--out", folder_}});
   command.insert(command.end(), rest.begin(), rest.end());
   return start_marked(command);
 }
@@ -91,8 +85,17 @@ void TrainRun::expect_nothing_left() const {
   EXPECT_TRUE(eventually([&] { return processes().empty(); })) << processes().size() << " processes are left";
 }
 
+Words with_defaults(const Words& words, const std::vector<std::pair<std::string, std::string>>& defaults) {
+  Words all;
+  for (const auto& [option, value] : defaults) {
+    if (std::find(words.begin(), words.end(), option) == words.end()) all.insert(all.end(), {option, value});
+  }
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
 Words small_run(const Words& more) {
-  return with_default("--model", "mlp:16", with_default("--data", "digits", with_default("--workers", "2", more)));
+  return with_defaults(more, {{"--model", "mlp:16"}, {"--data", "digits"}, {"--workers", "2"}});
 }
 
 Words lines_of(const std::string& text) {
@@ -112,6 +115,10 @@ std::vector<nlohmann::json> json_lines(const std::string& text) {
   EXPECT_FALSE(all.empty()) << "there is no line";
   if (all.empty()) all.push_back(nlohmann::json::object());
   return all;
+}
+
+nlohmann::json last_line(const TrainRun& run, const Words& words) {
+  return json_lines(run.train(small_run(words)).output).back();
 }
 
 std::string bytes_of(const std::string& path) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/launch/command.hpp"
@@ -44,6 +45,8 @@ class TrainRun {
   std::string mark_;  // NAME=value, inherited by whatever a run starts
 };
 
+// `words` and, before them, the options that they do not name: each may be given once only.
+Words with_defaults(const Words& words, const std::vector<std::pair<std::string, std::string>>& defaults);
 // Where `more` does not say otherwise: a small model on 1497 + 300 images of 8x8, and two workers, who make 12 steps an
 // epoch.
 Words small_run(const Words& more = {});
@@ -51,6 +54,8 @@ Words small_run(const Words& more = {});
 Words lines_of(const std::string& text);
 // Each line as JSON; one that is none fails the test.
 std::vector<nlohmann::json> json_lines(const std::string& text);
+// The last line of a small run that went well.
+nlohmann::json last_line(const TrainRun& run, const Words& words);
 // The bytes of a file; a missing one fails the test.
 std::string bytes_of(const std::string& path);
 // What a repetition must reproduce: epoch, step, losses and accuracies, of all lines but the last.
