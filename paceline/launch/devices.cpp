@@ -5,6 +5,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,9 +16,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "paceline/core/error.hpp"
 #include "paceline/fabric/address.hpp"
+#include "paceline/fabric/descriptor.hpp"
 
 namespace paceline {
 namespace {
@@ -40,6 +44,17 @@ std::string key_of(const std::string& space) {
   struct stat status = {};
   stat(("/proc/self/ns/" + space).c_str(), &status);
   return fmt::format("{}/{}", boot, status.st_ino);
+}
+
+constexpr auto kLinkPause = std::chrono::milliseconds(5);
+
+bool is_in_operation(const std::string& device) {
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = {};
+  device.copy(request.ifr_name, IFNAMSIZ - 1);
+  if (ioctl(socket.number(), SIOCGIFFLAGS, &request) != 0)
+    throw system_error(fmt::format("cannot ask for the state of network device {}", device), errno);
+  return (request.ifr_flags & IFF_RUNNING) != 0;
 }
 
 }  // namespace
@@ -86,6 +101,19 @@ NetworkDevice outward_device(const std::vector<NetworkDevice>& devices, const st
   if (found == devices.end()) found = devices.begin();
   if (found == devices.end()) throw Error(Code::invalid, "this host has no network device that is up, not even lo");
   return *found;
+}
+
+void await_operation(const NetworkDevice& device, Duration patience, const Clock& clock) {
+  const TimePoint deadline = clock.now() + patience;
+  while (!is_in_operation(device.name)) {
+    if (clock.now() >= deadline)
+      throw Error(Code::timeout,
+                  fmt::format("the network device {} ({}) is up, but nothing answers at the other end of "
+                              "its cable (`ip link show {}` says NO-CARRIER or DORMANT); mend the link, "
+                              "or choose another device with --device or PACELINE_DEVICE",
+                              device.name, device.address, device.name));
+    std::this_thread::sleep_for(kLinkPause);
+  }
 }
 
 std::optional<std::string> rdma_device(const std::string& asked, const std::string& known) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "paceline/core/clock.hpp"
+
 namespace paceline {
 
 struct NetworkDevice {
@@ -24,6 +26,10 @@ NetworkDevice choose_device(const std::vector<NetworkDevice>& devices, const std
 // The one that was asked for; if none was, the one that leads out of this host: for whoever others are to find.
 // Loopback if there is no other.
 NetworkDevice outward_device(const std::vector<NetworkDevice>& devices, const std::string& asked);
+
+// Returns when the kernel counts a device that is up as being in operation too. For a link that has just come up that
+// may be a second later, when packets already pass, and UCX leaves out a device before. Throws Error{timeout}.
+void await_operation(const NetworkDevice& device, Duration patience, const Clock& clock);
 
 // The RDMA device that was asked for as mlx5_0 or mlx5_0:1, with its port as UCX wants it; nullopt: none was. `known`
 // is where the kernel lists them.

@@ -1,8 +1,11 @@
 #include "paceline/launch/devices.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "paceline/core/error.hpp"
 
@@ -65,6 +68,30 @@ TEST(Devices, AnRdmaDeviceIsTakenWithItsPort) {
 }
 
 TEST(Devices, TheKeyOfAHostIsTheSameTwice) { EXPECT_EQ(host_key(), host_key()); }
+
+// In a network namespace of the thread's own, which ends with it.
+TEST(Devices, ALinkThatHasJustComeUpIsWaitedFor) {
+  bool possible = false;
+  std::string refusal;
+  std::jthread([&] {
+    const auto shell = [](const char* command) { return std::system(command) == 0; };
+    possible = unshare(CLONE_NEWNET) == 0 && shell("ip link add near type veth peer name far && ip link set near up");
+    if (!possible) return;
+    const NetworkDevice near{"near", "10.0.0.1", false};
+    const SteadyClock clock;
+    try {
+      await_operation(near, Duration(0), clock);
+    } catch (const Error& error) {
+      refusal = error.what();
+    }
+    EXPECT_TRUE(shell("ip link set far up"));
+    EXPECT_NO_THROW(await_operation(near, std::chrono::minutes(1), clock));
+    EXPECT_NO_THROW(await_operation({"far", "10.0.0.2", false}, std::chrono::minutes(1), clock));
+  }).join();
+  if (!possible) GTEST_SKIP() << "network namespaces cannot be made here (that takes root and `ip`)";
+  EXPECT_NE(refusal.find("the network device near (10.0.0.1) is up, but nothing answers"), std::string::npos)
+      << refusal;
+}
 
 }  // namespace
 }  // namespace paceline

@@ -19,6 +19,8 @@
 namespace paceline {
 namespace {
 
+constexpr auto kLinkPatience = std::chrono::seconds(5);
+
 void check_versions(const std::vector<Card>& cards) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     if (cards[rank].versions == this_build()) continue;
@@ -179,6 +181,7 @@ std::string Newcomer::open_network(const std::string& local_address) {
   const NetworkChoice& network = options_.network;
   const auto rdma = rdma_device(network.device);
   const NetworkDevice device = choose_device(network_devices(), rdma ? "" : network.device, local_address);
+  if (!rdma) await_operation(device, kLinkPatience, SteadyClock());
   control_.emplace(device.address, network.ports);
   wire_ = paceline::open_network({device, rdma.value_or(""), network.ports, network.transports});
   return Packer()
